@@ -1,0 +1,283 @@
+"""The Python API: the same run as the command line's, with typed exceptions instead of exit codes."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from blizzard.config import Config, make_config
+from blizzard.core.plan import count_backlog, is_drained, plan_batch
+from blizzard.core.recover import Refuse, StartFrom, check_in_progress, decide_recovery
+from blizzard.core.types import SourceFile, SourceIdentity
+from blizzard.delta.table import DeltaRsPlace, DeltaRsTable
+from blizzard.errors import ConfigError, SchemaError
+from blizzard.ingest.job import SparkIngestor
+from blizzard.ingest.task import JobSpec
+from blizzard.inspection import TableStatus, read_status
+from blizzard.pipeline import Ports, RunSettings, run_pipeline
+from blizzard.ports import Progress, StopRequest
+from blizzard.progress import SilentProgress
+from blizzard.schema import DeltaSchema
+from blizzard.schema.ddl import to_ddl
+from blizzard.schema.fit import schema_differences
+from blizzard.schema.infer import infer_schema
+from blizzard.schema.load import load_schema
+from blizzard.source.listing import list_source
+from blizzard.source.sample import sample_records
+from blizzard.source.uri import SourceLocation, default_pipeline, file_uri, local_path, locate_source
+from blizzard.stopping import NeverStop
+from blizzard.summary import Summary
+
+_PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+
+
+class SystemClock:
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalSource:
+    location: SourceLocation
+
+    @property
+    def identity(self) -> SourceIdentity:
+        return self.location.identity
+
+    def list(self) -> list[SourceFile]:
+        return list_source(self.location)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A validated request to ingest: where from, where to, under which name."""
+
+    config: Config
+    source: LocalSource
+    table_root: str
+    pipeline: str
+    start_from: StartFrom | None
+    schema: DeltaSchema | None  # as the user gave it
+    max_batches: int | None = None
+
+    def place(self) -> DeltaRsPlace:
+        return DeltaRsPlace(root=self.table_root, schema=self.schema, clock=SystemClock())
+
+
+def make_job(
+    config: Config,
+    *,
+    pipeline: str | None = None,
+    start_from: str | None = None,
+    max_batches: int | None = None,
+) -> Job:
+    location = locate_source(config.require("source.path", "--source"), config["source.pattern"])
+    name = pipeline or default_pipeline(location.identity)
+    if not _PIPELINE_NAME.fullmatch(name):
+        raise ConfigError(f"pipeline name {name!r}: letters, digits, '_', '.' and '-' only, at most 100", kind="usage")
+    if max_batches is not None and max_batches < 1:
+        raise ConfigError("--max-batches must be at least 1", kind="usage")
+    given = config["schema.ddl"] or config["schema.file"]
+    return Job(
+        config=config,
+        source=LocalSource(location=location),
+        table_root=local_path(config.require("table.path", "--table"), what="table"),
+        pipeline=name,
+        start_from=parse_start_from(start_from, location),
+        schema=load_schema(given) if given else None,
+        max_batches=max_batches,
+    )
+
+
+def parse_start_from(text: str | None, location: SourceLocation) -> StartFrom | None:
+    if text is None:
+        return None
+    if text == "beginning":
+        return StartFrom(after=None)
+    name = text.removeprefix("after:")
+    if name == text or not name:
+        raise ConfigError(f"--start-from takes 'beginning' or 'after:NAME', not {text!r}", kind="usage")
+    # A full path or URI is what a person has at hand; positions hold the name below the root.
+    for prefix in (location.identity.root + "/", location.root + "/"):
+        name = name.removeprefix(prefix)
+    return StartFrom(after=name)
+
+
+def open_for_writing(job: Job) -> DeltaRsTable | None:
+    """The table, if there is one and it can be appended to under the given schema."""
+    table = job.place().open()
+    if table is None:
+        return None
+    table.check_writable()
+    differences = schema_differences(job.schema, table.schema) if job.schema is not None else ()
+    if differences:
+        raise SchemaError(
+            "the given schema does not fit the table: "
+            + "; ".join(differences)
+            + ". Leave --schema out to use the table's.",
+            kind="schema_mismatch",
+        )
+    return table
+
+
+class SchemaMissing(SchemaError):
+    """A new table was asked for without a schema. `ddl` is what the first records suggest."""
+
+    kind = "schema_missing"
+
+    def __init__(self, ddl: str) -> None:
+        super().__init__(f"a new table needs a schema. The first records suggest: {ddl}")
+        self.ddl = ddl
+
+
+def run_job(
+    session: Callable[[], Any],
+    job: Job,
+    summary: Summary,
+    *,
+    progress: Progress | None = None,
+    stop: StopRequest | None = None,
+) -> Summary:
+    """Drain the source. The summary is filled in even when this raises."""
+    summary.pipeline, summary.table = job.pipeline, file_uri(job.table_root)
+    started, run_id, config = time.monotonic(), os.urandom(6).hex(), job.config
+    table = open_for_writing(job)
+    schema = table.schema if table is not None else job.schema
+    if schema is None:
+        ddl = _suggest_ddl(job)
+        if ddl is not None:
+            raise SchemaMissing(ddl)
+        summary.status, summary.recovery, summary.backlog_files = "idle", "fresh", 0
+        return summary
+    spec = JobSpec(
+        source_root=job.source.location.root,
+        compression=config["source.compression"],
+        table_root=job.table_root,
+        schema=schema,
+        run_id=run_id,
+        target_file_bytes=config["table.target_file_bytes"],
+        codec=config["table.compression"],
+        max_record_bytes=config["limits.max_record_bytes"],
+        indexed_columns=table.indexed_columns if table is not None else 32,
+    )
+    stop = stop or NeverStop()
+    ports = Ports(
+        source=job.source,
+        place=job.place(),
+        ingestor=SparkIngestor(session, spec, slots=config["spark.slots"]),
+        clock=SystemClock(),
+        progress=progress or SilentProgress(),
+        stop=stop,
+    )
+    settings = RunSettings(
+        pipeline=job.pipeline,
+        run_id=run_id,
+        limits=config.limits,
+        scan_commits=config["checkpoint.scan_commits"],
+        start_from=job.start_from,
+        max_batches=job.max_batches,
+    )
+    try:
+        run_pipeline(ports, settings, summary)
+        summary.status = "stopped" if stop.requested() else "done" if summary.commits else "idle"
+    finally:
+        summary.seconds = time.monotonic() - started
+    return summary
+
+
+def _suggest_ddl(job: Job) -> str | None:
+    """A schema for the first records, or None where the source has none."""
+    records = sample_records(
+        job.source.location,
+        job.source.list(),
+        compression=job.config["source.compression"],
+        max_record_bytes=job.config["limits.max_record_bytes"],
+    )
+    return to_ddl(infer_schema(records)) if records else None
+
+
+def ingest(
+    spark: Any,
+    *,
+    source: str,
+    table: str,
+    schema: str | None = None,
+    pipeline: str | None = None,
+    start_from: str | None = None,
+    max_batches: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Summary:
+    """Append every new record of `source` to `table`, exactly once, and say what was done.
+
+    `options` takes the same keys as the configuration file, flat: {"limits.max_files": 100}. Raises a
+    BlizzardError: ConfigError, Refused, Fenced, BadData or Temporary, each with a stable `kind`; what was committed
+    before it is committed.
+    """
+    given = dict(options or {}) | {"source.path": source, "table.path": table}
+    if schema is not None:
+        given["schema.ddl"] = schema
+    job = make_job(make_config(given), pipeline=pipeline, start_from=start_from, max_batches=max_batches)
+    return run_job(lambda: spark, job, Summary(), progress=progress)
+
+
+def status(
+    table: str, *, source: str | None = None, pattern: str | None = None, scan_commits: int = 100
+) -> TableStatus:
+    """Which pipelines write to a table, where each stands, and how a start would recover. Changes nothing."""
+    location = locate_source(source, pattern) if source is not None else None
+    return read_status(
+        open_existing(table),
+        uri=file_uri(local_path(table, what="table")),
+        scan_commits=scan_commits,
+        source=location.identity if location else None,
+        listing=list_source(location) if location else None,
+    )
+
+
+def open_existing(uri: str) -> DeltaRsTable:
+    root = local_path(uri, what="table")
+    table = DeltaRsPlace(root=root, schema=None, clock=SystemClock()).open()
+    if table is None:
+        raise ConfigError(f"there is no Delta table at {root}", kind="table_not_found")
+    return table
+
+
+def preview(job: Job, *, slots: int) -> dict[str, Any]:
+    """What a run would do first, decided by the same functions, changing nothing."""
+    listing = job.source.list()
+    table = open_for_writing(job)
+    scan_commits = job.config["checkpoint.scan_commits"]
+    facts = table.observe(job.pipeline, scan_commits=scan_commits) if table is not None else None
+    recovery = decide_recovery(facts, pipeline=job.pipeline, source=job.source.identity, start_from=job.start_from)
+    shown: dict[str, Any] = {
+        "pipeline": job.pipeline,
+        "table": file_uri(job.table_root),
+        "recovery": recovery.path,
+    }
+    if isinstance(recovery, Refuse):
+        return shown | {"error_kind": recovery.kind, "error": recovery.message}
+    changed = check_in_progress(recovery.source_state, listing)
+    if changed is not None:
+        return shown | {"error_kind": changed.kind, "error": changed.message}
+    drained = is_drained(recovery.source_state, listing)
+    plan = None if drained else plan_batch(recovery.source_state, listing, job.config.limits, slots=slots)
+    files, stored_bytes = count_backlog(recovery.source_state, listing)
+    return shown | {
+        "creates_table": table is None and plan is not None,
+        "mark": recovery.source_state.last_committed_file,
+        "backlog_files": files,
+        "backlog_bytes": stored_bytes,
+        "first_batch": [
+            {"slot": t.slot, "path": s.path, "from_record": s.from_record, "size": s.size_bytes}
+            for t in (plan.tasks if plan else ())
+            for s in t.slices
+        ],
+    }

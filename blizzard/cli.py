@@ -1,0 +1,206 @@
+"""The command line. Others script against it: flags, exit codes and the JSON on the last line are a contract.
+
+stdout carries results only; progress, warnings and errors go to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from blizzard import __version__
+from blizzard.errors import BlizzardError, ConfigError
+from blizzard.summary import Summary
+
+EXIT_IDLE = 99
+
+_EXIT_CODES = """exit codes:
+  0 done, or nothing to do    2 usage or configuration    3 refused: unsafe state
+  4 fenced by another run     5 bad data stopped the run  75 temporary, worth a retry
+  99 nothing new (only with --exit-99-when-idle)          1 anything else"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message}. See: {self.prog} --help", kind="usage")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="blizzard",
+        description="Append NDJSON files to a Delta table, each record exactly once.",
+        epilog=_EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"blizzard {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    run = commands.add_parser(
+        "run",
+        help="ingest what is new, then exit",
+        description="Ingest what is new, then exit. The last line on stdout is one JSON object, on failure too.",
+        epilog=_EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _job_arguments(run)
+    run.add_argument("--summary", metavar="URI", help="also write the final JSON object to this file")
+    run.add_argument("--max-batches", type=int, metavar="N", help="stop after N commits")
+    run.add_argument("--exit-99-when-idle", action="store_true", help="exit 99 instead of 0 when nothing was new")
+
+    plan = commands.add_parser("plan", help="show what a run would do; changes nothing")
+    _job_arguments(plan)
+    plan.add_argument("--json", action="store_true", help="as one JSON object")
+
+    status = commands.add_parser("status", help="pipelines of a table, their positions and backlog")
+    _table_arguments(status)
+    status.add_argument("--source", metavar="URI", help="also list this source and count its backlog")
+    status.add_argument("--pattern", metavar="GLOB", help="the source's pattern, if the pipeline was given one")
+
+    checkpoint = commands.add_parser("checkpoint", help="look at checkpoints")
+    actions = checkpoint.add_subparsers(dest="action", required=True, metavar="ACTION")
+    show = actions.add_parser("show", help="decode the newest payload")
+    _table_arguments(show)
+    show.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
+
+    files = commands.add_parser("files", help="which source file went in at which version, from the ledgers")
+    _table_arguments(files)
+    files.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
+    return parser
+
+
+def _job_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--source", metavar="URI", help="folder, file or glob of NDJSON files")
+    parser.add_argument("--table", metavar="URI", help="Delta table to append to; made on first use")
+    parser.add_argument("--schema", metavar="DDL|FILE", help="schema of a new table; leave out when the table exists")
+    parser.add_argument("--pipeline", metavar="NAME", help="name of this flow; default: derived from the source")
+    parser.add_argument("--config", metavar="FILE", help="YAML file; flags override it")
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        dest="assignments",
+        help="set one key; repeatable",
+    )
+    parser.add_argument(
+        "--start-from",
+        metavar="WHERE",
+        help="'beginning' or 'after:NAME': where a new pipeline begins on a table that already has data",
+    )
+
+
+def _table_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--table", metavar="URI", required=True, help="the Delta table")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        options = build_parser().parse_args(arguments)
+    except ConfigError as e:
+        # A script that reads the last line of `run` finds an object there whatever happened.
+        return _fail(e, Summary() if arguments[:1] == ["run"] else None, None)
+    if options.command == "run":
+        return _run(options, arguments)
+    from blizzard import commands  # keeps --help fast
+
+    try:
+        return commands.dispatch(options)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as e:
+        return _fail(e, None, None)
+
+
+def make_job(options: argparse.Namespace) -> Any:
+    from blizzard import api
+    from blizzard.config import load_config
+
+    config = load_config(
+        file=options.config,
+        assignments=tuple(options.assignments),
+        flags={"source.path": options.source, "table.path": options.table, "schema.ddl": options.schema},
+    )
+    return api.make_job(
+        config,
+        pipeline=options.pipeline,
+        start_from=options.start_from,
+        max_batches=getattr(options, "max_batches", None),
+    )
+
+
+def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from blizzard import api
+    from blizzard.progress import TerminalProgress
+    from blizzard.session import LazySession
+    from blizzard.stopping import SignalStop
+
+    summary = Summary()
+    try:
+        job = make_job(options)
+        progress = TerminalProgress()
+        progress.note(f"pipeline {job.pipeline}: {job.source.identity.root} ({job.source.identity.pattern})")
+        session = LazySession(job.config.spark_conf)
+        stop = SignalStop(job.config["stop_grace_s"] or 0.0)
+        with stop.installed():
+            try:
+                api.run_job(session.get, job, summary, progress=progress, stop=stop)
+            finally:
+                summary.seconds = max(0.0, summary.seconds - session.startup_seconds)
+                progress.close()
+                session.stop()
+    except api.SchemaMissing as e:
+        command = shlex.join(["blizzard", *arguments, "--schema", e.ddl])
+        return _fail(ConfigError(f"{e}\nTo use it:\n  {command}", kind=e.kind), summary, options.summary)
+    except Exception as e:
+        return _fail(e, summary, options.summary)
+    _tell(summary)
+    if summary.status == "idle" and options.exit_99_when_idle:
+        summary.exit_code = EXIT_IDLE
+    return _emit(summary, options.summary)
+
+
+def _tell(summary: Summary) -> None:
+    if summary.status == "idle":
+        text = "nothing new"
+    else:
+        text = f"{summary.status}: {summary.records:,} records of {summary.files:,} files in {summary.commits} commits"
+    sys.stderr.write(f"{text}; table version {summary.delta_version}, {summary.seconds:.1f} s\n")
+
+
+def _fail(error: Exception, summary: Summary | None, destination: str | None) -> int:
+    known = isinstance(error, BlizzardError)
+    kind, code = (error.kind, error.exit_code) if isinstance(error, BlizzardError) else ("internal", 1)
+    if not known:
+        traceback.print_exception(error, file=sys.stderr)
+    sys.stderr.write(f"blizzard: {error if known else repr(error)} [{kind}]\n")
+    if summary is None:
+        return code
+    summary.status, summary.exit_code, summary.error_kind, summary.error = "failed", code, kind, str(error)
+    return _emit(summary, destination)
+
+
+def _emit(summary: Summary, destination: str | None) -> int:
+    """The JSON object, last on stdout, and to a file if asked: by rename, so that nobody reads half of it."""
+    if destination is not None:
+        from blizzard.source.uri import local_path
+
+        try:
+            path = local_path(destination, what="summary")
+            with open(path + ".tmp", "w", encoding="utf-8") as file:
+                file.write(summary.to_json() + "\n")
+            os.replace(path + ".tmp", path)
+        except (OSError, ConfigError) as e:
+            sys.stderr.write(f"blizzard: the summary could not be written to {destination}: {e} [summary]\n")
+            if summary.exit_code == 0:
+                summary.exit_code, summary.error_kind, summary.error = 1, "summary", str(e)
+    sys.stdout.write(summary.to_json() + "\n")
+    sys.stdout.flush()
+    return summary.exit_code

@@ -1,0 +1,253 @@
+"""Configuration: one tree of keys for YAML, `--set` and the Python API, validated once, here.
+
+An unknown key is an error with the nearest valid one, and so is a key of a feature this version does not have: a
+setting that silently does nothing is a trap. `${ENV}` is resolved on the way in and never stored.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from blizzard.core.plan import Limits
+from blizzard.errors import ConfigError
+
+Parser = Callable[[str, Any], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    parse: Parser
+    default: Any
+    help: str
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{name} must be text, not {value!r}")
+    return value
+
+
+def _choice(*allowed: str) -> Parser:
+    def parse(name: str, value: Any) -> str:
+        if value not in allowed:
+            raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+        return str(value)
+
+    return parse
+
+
+_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+
+def _number(*, at_least: int, optional: bool = False, unit_bytes: bool = False) -> Parser:
+    def parse(name: str, value: Any) -> int | None:
+        if optional and value in (None, "", "none", "null"):
+            return None
+        match = re.fullmatch(r"\s*(\d[\d_]*)\s*([A-Za-z]*)\s*", str(value)) if not isinstance(value, bool) else None
+        unit = match.group(2).lower() if match else "?"
+        if match is None or unit not in _UNITS or (unit and not unit_bytes):
+            raise ConfigError(
+                f"{name} must be a whole number{' of bytes, such as 128MiB' if unit_bytes else ''}, not {value!r}"
+            )
+        number = int(match.group(1)) * _UNITS[unit]
+        if number < at_least:
+            raise ConfigError(f"{name} must be at least {at_least}, not {value!r}")
+        return number
+
+    return parse
+
+
+def _seconds(name: str, value: Any) -> float | None:
+    """Zero and null mean: no limit."""
+    if value in (None, "", "none", "null"):
+        return None
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        seconds = -1.0
+    if isinstance(value, bool) or not 0 <= seconds < float("inf"):
+        raise ConfigError(f"{name} must be a number of seconds, not {value!r}")
+    return seconds or None
+
+
+KEYS: dict[str, Key] = {
+    "source.path": Key(parse=_text, default=None, help="folder, file or glob to read (`--source`)"),
+    "source.pattern": Key(parse=_text, default=None, help="glob below the folder; default `**/*.{ndjson,jsonl}{,.gz}`"),
+    "source.compression": Key(
+        parse=_choice("auto", "gzip", "none"), default="auto", help="`auto` (by name), `gzip` or `none`"
+    ),
+    "table.path": Key(parse=_text, default=None, help="Delta table to append to (`--table`)"),
+    "table.target_file_bytes": Key(
+        parse=_number(at_least=1, unit_bytes=True),
+        default=128 * 2**20,
+        help="Parquet files roll at about this size",
+    ),
+    "table.compression": Key(
+        parse=_choice("snappy", "zstd", "none"),
+        default="snappy",
+        help="Parquet codec: `snappy`, `zstd` or `none`",
+    ),
+    "table.committer": Key(parse=_choice("delta-rs"), default="delta-rs", help="`delta-rs`"),
+    "schema.ddl": Key(parse=_text, default=None, help="Spark DDL of a new table (`--schema`)"),
+    "schema.file": Key(parse=_text, default=None, help="file with Spark DDL or Spark JSON (`--schema`)"),
+    "limits.max_files": Key(parse=_number(at_least=1), default=10_000, help="files in one batch at most"),
+    "limits.max_bytes": Key(
+        parse=_number(at_least=1, optional=True, unit_bytes=True),
+        default=None,
+        help="stored (compressed) bytes planned into one batch; at least one file is",
+    ),
+    "limits.max_records": Key(
+        parse=_number(at_least=1, optional=True), default=None, help="lines read in one batch at most"
+    ),
+    "limits.max_record_bytes": Key(
+        parse=_number(at_least=1, unit_bytes=True), default=16 * 2**20, help="a longer line is a bad record"
+    ),
+    "checkpoint.scan_commits": Key(
+        parse=_number(at_least=1),
+        default=100,
+        help="commits looked at for a position before none is believed",
+    ),
+    "checkpoint.commit_files": Key(
+        parse=_number(at_least=1), default=10, help="a batch is planned for about this many target-size files"
+    ),
+    "checkpoint.interval_s": Key(
+        parse=_seconds,
+        default=60.0,
+        help="a task stops at a record boundary after this time; 0 or null: never",
+    ),
+    "stop_grace_s": Key(
+        parse=_seconds,
+        default=20.0,
+        help="after a first SIGTERM or SIGINT, the time the batch under way has to end",
+    ),
+    "spark.slots": Key(
+        parse=_number(at_least=1, optional=True),
+        default=None,
+        help="tasks per batch; default: the session's parallelism",
+    ),
+}
+_SPARK_CONF = "spark.conf"
+NOT_BUILT = (
+    "table.partition_by",
+    "schema.evolution",
+    "schema.hints",
+    "limits.max_inflight",
+    "bad_records",
+    "bad_files",
+    "late_files",
+    "retry",
+    "storage_options",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    values: Mapping[str, Any]
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, key: str) -> Any:
+        return self.values[key]
+
+    def require(self, key: str, flag: str) -> str:
+        value = self.values[key]
+        if value is None:
+            raise ConfigError(f"{flag} is missing (key {key})", kind="usage")
+        return str(value)
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(
+            max_files=self["limits.max_files"],
+            max_bytes=self["limits.max_bytes"],
+            max_records=self["limits.max_records"],
+            commit_files=self["checkpoint.commit_files"],
+            target_file_bytes=self["table.target_file_bytes"],
+            interval_s=self["checkpoint.interval_s"],
+        )
+
+
+def load_config(
+    *, file: str | None = None, assignments: tuple[str, ...] = (), flags: Mapping[str, Any] | None = None
+) -> Config:
+    """The file, then `key=value` assignments, then flags: the later one wins."""
+    given: dict[str, Any] = {}
+    if file is not None:
+        given.update(_flatten(_read_yaml(file)))
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
+        if not equals:
+            raise ConfigError(f"--set takes key=value, not {assignment!r}", kind="usage")
+        given[key.strip()] = value
+    given.update({key: value for key, value in (flags or {}).items() if value is not None})
+    return make_config(given)
+
+
+def make_config(given: Mapping[str, Any]) -> Config:
+    values = {name: key.default for name, key in KEYS.items()}
+    spark_conf: dict[str, str] = {}
+    for name, raw in given.items():
+        value = _resolve_env(name, raw) if isinstance(raw, str) else raw
+        if name.startswith(_SPARK_CONF + "."):
+            spark_conf[name.removeprefix(_SPARK_CONF + ".")] = _conf_value(value)
+        elif name in KEYS:
+            values[name] = KEYS[name].parse(name, value)
+        else:
+            raise _unknown_key(name)
+    if values["schema.ddl"] is not None and values["schema.file"] is not None:
+        raise ConfigError("give schema.ddl or schema.file, not both")
+    return Config(values=values, spark_conf=spark_conf)
+
+
+def _conf_value(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _unknown_key(name: str) -> ConfigError:
+    if any(name == key or name.startswith(key + ".") for key in NOT_BUILT):
+        return ConfigError(f"{name} belongs to a feature this version does not have", kind="not_built")
+    near = difflib.get_close_matches(name, [*KEYS, _SPARK_CONF], n=1, cutoff=0.0)
+    return ConfigError(f"unknown key {name!r}; did you mean {near[0]!r}?", kind="unknown_key")
+
+
+def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        path = f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            yield from _flatten(value, path + ".")
+        else:
+            yield path, value
+
+
+def _read_yaml(path: str) -> Mapping[str, Any]:
+    import yaml  # most runs have no file
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            tree = yaml.safe_load(file)
+    except OSError as e:
+        raise ConfigError(f"the configuration {path} cannot be read: {e.strerror}") from e
+    except (yaml.YAMLError, UnicodeDecodeError) as e:
+        raise ConfigError(f"the configuration {path} is not YAML: {e}") from e
+    if tree is None:
+        return {}
+    if not isinstance(tree, Mapping):
+        raise ConfigError(f"the configuration {path} must be a tree of keys")
+    return tree
+
+
+_ENV = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+def _resolve_env(name: str, text: str) -> str:
+    def value_of(match: re.Match[str]) -> str:
+        value = os.environ.get(match.group(1)) or match.group(2)
+        if value is None:
+            raise ConfigError(f"{name} needs the environment variable {match.group(1)}, which is not set")
+        return value
+
+    return _ENV.sub(value_of, text)

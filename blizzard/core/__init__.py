@@ -1,0 +1,1 @@
+"""The pure core: values and decisions. Standard library and orjson only; no Spark, no I/O, no clock."""

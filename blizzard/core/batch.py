@@ -1,0 +1,111 @@
+"""From the reports of a batch to the state its commit will carry. What does not add up is never committed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from blizzard.core.codec import encode_state, fence_app_id
+from blizzard.core.ledger import Ledger, encode_ledger, entries_of
+from blizzard.core.recover import Fresh, Resume
+from blizzard.core.state import CheckpointState, advance_mark, apply_reports, prune_finished
+from blizzard.core.types import BatchPlan, BatchResult, SourceIdentity
+
+
+class InconsistentReport(Exception):
+    """A report that contradicts its plan or itself: a defect, and a reason to stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunIdentity:
+    """Who is about to write: what every state of this run carries."""
+
+    pipeline: str
+    run_id: str
+    source: SourceIdentity
+    table_id: str
+    schema_fingerprint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A state with everything its commit needs."""
+
+    state: CheckpointState
+    app_id: str
+    fence_app_id: str
+    ledger: str
+
+
+def state_before(
+    recovery: Resume | Fresh, identity: RunIdentity, *, version: int, timestamp_ms: int
+) -> CheckpointState:
+    """The position a run starts from, on the version it has looked at. Sequence 0: nothing committed yet."""
+    resumed = recovery.state if isinstance(recovery, Resume) else None
+    return CheckpointState(
+        pipeline=identity.pipeline,
+        sequence=resumed.sequence if resumed else 0,
+        run_id=identity.run_id,
+        batch_id="",
+        taken_at_ms=timestamp_ms,
+        table_id=identity.table_id,
+        delta_version=version,
+        add_path=resumed.add_path if resumed else None,
+        source=identity.source,
+        schema_fingerprint=identity.schema_fingerprint,
+        source_state=recovery.source_state,
+        start_from=recovery.start_from if isinstance(recovery, Fresh) else recovery.state.start_from,
+    )
+
+
+def next_checkpoint(
+    previous: CheckpointState, plan: BatchPlan, result: BatchResult, *, batch_id: str, now_ms: int
+) -> Checkpoint:
+    """`previous` is the state before the batch, with the version the batch was planned on."""
+    check_result(plan, result)
+    source_state = prune_finished(advance_mark(apply_reports(previous.source_state, result.slices), plan.frontier))
+    state = replace(
+        previous,
+        sequence=previous.sequence + 1,
+        batch_id=batch_id,
+        taken_at_ms=max(now_ms, previous.taken_at_ms),  # never before the commit it stands on
+        add_path=result.files[0].path if result.files else previous.add_path,
+        source_state=source_state,
+    )
+    ledger = Ledger(
+        pipeline=state.pipeline,
+        sequence=state.sequence,
+        run_id=state.run_id,
+        batch_id=batch_id,
+        base_version=state.delta_version,
+        source=state.source,
+        records=result.rows,
+        entries=entries_of(result.slices),
+    )
+    return Checkpoint(
+        state=state,
+        app_id=encode_state(state),
+        fence_app_id=fence_app_id(state.pipeline),
+        ledger=encode_ledger(ledger),
+    )
+
+
+def check_result(plan: BatchPlan, result: BatchResult) -> None:
+    planned = {s.path: s for s in plan.slices}
+    seen: set[str] = set()
+    for report in result.slices:
+        piece = planned.get(report.path)
+        if piece is None or report.path in seen:
+            raise InconsistentReport(f"{report.path} was reported but not planned, or reported twice")
+        seen.add(report.path)
+        if (report.from_record, report.size_bytes, report.etag) != (
+            piece.from_record,
+            piece.size_bytes,
+            piece.etag,
+        ):
+            raise InconsistentReport(f"{report.path} was read from another place than planned")
+        if report.to_record - report.from_record != report.rows + report.bad + report.blank:
+            raise InconsistentReport(f"{report.path}: lines read and records counted differ")
+    if sum(f.rows for f in result.files) != result.rows:
+        raise InconsistentReport("the Parquet files do not hold as many rows as were read")
+    if not any(r.finished or r.to_record > r.from_record for r in result.slices):
+        raise InconsistentReport("the batch read nothing, so the next one would be the same")

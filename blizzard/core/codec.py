@@ -1,0 +1,268 @@
+"""Checkpoint state to and from the `blizzard:` appId of a Txn action.
+
+Only the fields written out here are ever encoded: no option, no secret. Decoding accepts exactly what a known
+version writes; anything else is an error with its own kind, never a guess and never "start fresh".
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from blizzard.core.state import (
+    FINISHED,
+    CheckpointState,
+    FileProgress,
+    Finished,
+    RecordsRead,
+    RustCheckpointState,
+    SourceState,
+)
+from blizzard.core.types import SourceIdentity
+
+PREFIX = "blizzard:"
+FENCE_PREFIX = "blizzard-fence:"
+MAX_APP_ID_BYTES = 256 * 1024
+
+
+class CodecError(Exception):
+    """A payload that cannot be trusted. `kind` says which check it failed."""
+
+    kind = "payload"
+
+
+class PayloadTooLarge(CodecError):
+    kind = "payload_too_large"
+
+
+class NotAPayload(CodecError):
+    kind = "payload_prefix"
+
+
+class BadBase64(CodecError):
+    kind = "payload_base64"
+
+
+class BadJson(CodecError):
+    kind = "payload_json"
+
+
+class UnknownVersion(CodecError):
+    kind = "payload_version"
+
+
+class MissingField(CodecError):
+    kind = "payload_missing_field"
+
+
+class UnknownField(CodecError):
+    kind = "payload_unknown_field"
+
+
+class WrongType(CodecError):
+    kind = "payload_wrong_type"
+
+
+def fence_app_id(pipeline: str) -> str:
+    return FENCE_PREFIX + pipeline
+
+
+def encode_state(state: CheckpointState) -> str:
+    """The appId of this state; refused when it would be larger than a reader of the log should have to bear."""
+    app_id = PREFIX + base64.b64encode(orjson.dumps(_state_to_json(state))).decode("ascii")
+    if len(app_id) > MAX_APP_ID_BYTES:
+        raise PayloadTooLarge(f"checkpoint payload is {len(app_id)} bytes, the limit is {MAX_APP_ID_BYTES}")
+    return app_id
+
+
+def decode_state(app_id: str) -> CheckpointState | RustCheckpointState:
+    fields = decode_json(app_id)
+    match fields.get("schema_version"):
+        case bool() | None:
+            raise _missing_or_wrong(fields, "schema_version", "an integer")
+        case 1:
+            return _decode_v1(fields)
+        case 2:
+            return _decode_v2(fields)
+        case int() as version:
+            raise UnknownVersion(f"checkpoint schema_version {version} is not known; a newer blizzard wrote it")
+        case _:
+            raise WrongType("schema_version is not an integer")
+
+
+def decode_json(app_id: str) -> dict[str, Any]:
+    """The payload's JSON object, unchecked beyond that: for showing it to a person."""
+    if not app_id.startswith(PREFIX):
+        raise NotAPayload(f"appId does not begin with {PREFIX!r}")
+    if len(app_id) > MAX_APP_ID_BYTES:
+        raise PayloadTooLarge(f"checkpoint payload is {len(app_id)} bytes, the limit is {MAX_APP_ID_BYTES}")
+    encoded = app_id[len(PREFIX) :]
+    try:
+        if len(encoded) % 4:  # b64decode passes over surplus padding
+            raise BadBase64("checkpoint payload is not base64: its length is not a multiple of four")
+        raw = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError) as e:
+        raise BadBase64(f"checkpoint payload is not base64: {e}") from e
+    try:
+        fields = orjson.loads(raw)
+    except orjson.JSONDecodeError as e:
+        raise BadJson(f"checkpoint payload is not JSON: {e}") from e
+    if not isinstance(fields, dict):
+        raise WrongType("checkpoint payload is not a JSON object")
+    return fields
+
+
+def _state_to_json(state: CheckpointState) -> dict[str, Any]:
+    files: dict[str, Any] = {}
+    versions: dict[str, Any] = {}
+    for path, progress in state.source_state.files.items():
+        match progress:
+            case Finished():
+                files[path] = "Finished"
+            case RecordsRead(records=records, size_bytes=size, etag=etag):
+                files[path] = {"RecordsRead": records}
+                if size is not None:
+                    versions[path] = {"size": size, "etag": etag}
+    return {
+        "schema_version": 2,
+        "source_state": {"files": files, "last_committed_file": state.source_state.last_committed_file},
+        "delta_version": state.delta_version,
+        "pipeline": state.pipeline,
+        "sequence": state.sequence,
+        "run_id": state.run_id,
+        "batch_id": state.batch_id,
+        "taken_at_ms": state.taken_at_ms,
+        "table_id": state.table_id,
+        "add_path": state.add_path,
+        "source": {"root": state.source.root, "pattern": state.source.pattern},
+        "file_versions": versions,
+        "schema_fingerprint": state.schema_fingerprint,
+        "start_from": state.start_from,
+        "pending_quarantine": list(state.pending_quarantine),
+        "held_back": dict(state.held_back),
+        "list_from": state.list_from,
+        "relist_watermark_ms": state.relist_watermark_ms,
+        "prefix_marks": dict(state.prefix_marks),
+    }
+
+
+def _decode_v1(fields: dict[str, Any]) -> RustCheckpointState:
+    return RustCheckpointState(
+        source_state=_source_state(fields, versions={}),
+        delta_version=_integer(fields, "delta_version", at_least=-1),
+    )
+
+
+_V2_FIELDS = frozenset(
+    [
+        *("schema_version", "source_state", "delta_version", "pipeline", "sequence", "run_id", "batch_id"),
+        *("taken_at_ms", "table_id", "add_path", "source", "file_versions", "schema_fingerprint", "start_from"),
+        *("pending_quarantine", "held_back", "list_from", "relist_watermark_ms", "prefix_marks"),
+    ]
+)
+
+
+def _decode_v2(fields: dict[str, Any]) -> CheckpointState:
+    unknown = sorted(fields.keys() - _V2_FIELDS)
+    if unknown:
+        raise UnknownField(f"checkpoint has a field this version does not know: {unknown[0]}")
+    source = _object(fields, "source")
+    return CheckpointState(
+        pipeline=_text(fields, "pipeline"),
+        sequence=_integer(fields, "sequence", at_least=1),
+        run_id=_text(fields, "run_id"),
+        batch_id=_text(fields, "batch_id"),
+        taken_at_ms=_integer(fields, "taken_at_ms"),
+        table_id=_text(fields, "table_id"),
+        delta_version=_integer(fields, "delta_version"),
+        add_path=_text_or_none(fields, "add_path"),
+        source=SourceIdentity(root=_text(source, "root"), pattern=_text(source, "pattern")),
+        schema_fingerprint=_text(fields, "schema_fingerprint"),
+        source_state=_source_state(fields, versions=_object(fields, "file_versions")),
+        start_from=_text_or_none(fields, "start_from"),
+        pending_quarantine=_texts(fields, "pending_quarantine"),
+        held_back=_text_map(fields, "held_back"),
+        list_from=_text_or_none(fields, "list_from"),
+        relist_watermark_ms=_integer_or_none(fields, "relist_watermark_ms"),
+        prefix_marks=_text_map(fields, "prefix_marks"),
+    )
+
+
+def _source_state(fields: dict[str, Any], *, versions: Mapping[str, Any]) -> SourceState:
+    source_state = _object(fields, "source_state")
+    files = {path: _progress(path, value, versions.get(path)) for path, value in _object(source_state, "files").items()}
+    strays = versions.keys() - files.keys()
+    if strays:
+        raise WrongType(f"file_versions names {min(strays)!r}, which is not in files")
+    return SourceState(files=files, last_committed_file=_text_or_none(source_state, "last_committed_file"))
+
+
+def _progress(path: str, value: Any, version: Any) -> FileProgress:
+    match value:
+        case "Finished" if version is None:
+            return FINISHED
+        case {"RecordsRead": int() as records, **rest} if not rest and not isinstance(records, bool):
+            if records < 0:
+                raise WrongType(f"RecordsRead of {path!r} is negative")
+            if version is None:
+                return RecordsRead(records=records)
+            if not isinstance(version, dict):
+                raise WrongType(f"file_versions of {path!r} is not an object")
+            return RecordsRead(records=records, size_bytes=_integer(version, "size"), etag=_text(version, "etag"))
+        case _:
+            raise WrongType(f'files[{path!r}] is neither "Finished" nor {{"RecordsRead": n}}')
+
+
+def _missing_or_wrong(fields: Mapping[str, Any], name: str, wanted: str) -> CodecError:
+    if name not in fields:
+        return MissingField(f"checkpoint has no {name}")
+    return WrongType(f"checkpoint field {name} is not {wanted}")
+
+
+def _integer(fields: Mapping[str, Any], name: str, *, at_least: int = 0) -> int:
+    value = fields.get(name)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _missing_or_wrong(fields, name, "an integer")
+    if value < at_least:
+        raise WrongType(f"checkpoint field {name} is {value}, below {at_least}")
+    return value
+
+
+def _integer_or_none(fields: Mapping[str, Any], name: str) -> int | None:
+    return None if name in fields and fields[name] is None else _integer(fields, name)
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str):
+        raise _missing_or_wrong(fields, name, "a string")
+    return value
+
+
+def _text_or_none(fields: Mapping[str, Any], name: str) -> str | None:
+    return None if name in fields and fields[name] is None else _text(fields, name)
+
+
+def _object(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = fields.get(name)
+    if not isinstance(value, dict):
+        raise _missing_or_wrong(fields, name, "an object")
+    return value
+
+
+def _texts(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    value = fields.get(name)
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise _missing_or_wrong(fields, name, "a list of strings")
+    return tuple(value)
+
+
+def _text_map(fields: Mapping[str, Any], name: str) -> dict[str, str]:
+    value = _object(fields, name)
+    if not all(isinstance(item, str) for item in value.values()):
+        raise WrongType(f"checkpoint field {name} is not a map of strings")
+    return value

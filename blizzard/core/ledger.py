@@ -1,0 +1,131 @@
+"""The ledger: what one commit took from which file, as JSON in `commitInfo.userMetadata`.
+
+It is for audit and for telling late files from known ones. Recovery does not need it while the payload is sound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from blizzard.core.types import SliceReport, SourceIdentity
+
+MAX_LEDGER_BYTES = 4 * 1024 * 1024
+_VERSION = 1
+
+
+class LedgerTooLarge(Exception):
+    """A ledger this large would slow down every reader of the log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    path: str
+    size_bytes: int
+    etag: str
+    from_record: int
+    to_record: int
+    finished: bool
+    bad: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    pipeline: str
+    sequence: int
+    run_id: str
+    batch_id: str
+    base_version: int
+    source: SourceIdentity
+    records: int
+    entries: tuple[LedgerEntry, ...]
+
+
+def ledger_entry_bytes(path: str, etag: str) -> int:
+    """About what one file costs in the ledger, quoted once more inside the commit's own JSON."""
+    return 2 * len(orjson.dumps(path)) + 2 * len(etag) + 160
+
+
+def entries_of(reports: Iterable[SliceReport]) -> tuple[LedgerEntry, ...]:
+    return tuple(
+        LedgerEntry(
+            path=r.path,
+            size_bytes=r.size_bytes,
+            etag=r.etag,
+            from_record=r.from_record,
+            to_record=r.to_record,
+            finished=r.finished,
+            bad=r.bad,
+        )
+        for r in sorted(reports, key=lambda r: r.path)
+    )
+
+
+def encode_ledger(ledger: Ledger) -> str:
+    text = orjson.dumps(
+        {
+            "blizzard": _VERSION,
+            "pipeline": ledger.pipeline,
+            "sequence": ledger.sequence,
+            "run_id": ledger.run_id,
+            "batch_id": ledger.batch_id,
+            "base_version": ledger.base_version,
+            "source": {"root": ledger.source.root, "pattern": ledger.source.pattern},
+            "records": ledger.records,
+            "files": [
+                {
+                    "path": e.path,
+                    "size": e.size_bytes,
+                    "etag": e.etag,
+                    "from": e.from_record,
+                    "to": e.to_record,
+                    "finished": e.finished,
+                    "bad": e.bad,
+                }
+                for e in ledger.entries
+            ],
+        }
+    )
+    if len(text) > MAX_LEDGER_BYTES:
+        raise LedgerTooLarge(f"the ledger is {len(text)} bytes, the limit is {MAX_LEDGER_BYTES}")
+    return text.decode()
+
+
+def decode_ledger(user_metadata: str | None) -> Ledger | None:
+    """The ledger in a commit's userMetadata, or None where the commit is not one of blizzard's."""
+    if not user_metadata or '"blizzard"' not in user_metadata:
+        return None
+    try:
+        fields = orjson.loads(user_metadata)
+        if fields.get("blizzard") != _VERSION:
+            return None
+        return _ledger(fields)
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _ledger(fields: dict[str, Any]) -> Ledger:
+    return Ledger(
+        pipeline=fields["pipeline"],
+        sequence=fields["sequence"],
+        run_id=fields["run_id"],
+        batch_id=fields["batch_id"],
+        base_version=fields["base_version"],
+        source=SourceIdentity(root=fields["source"]["root"], pattern=fields["source"]["pattern"]),
+        records=fields["records"],
+        entries=tuple(
+            LedgerEntry(
+                path=e["path"],
+                size_bytes=e["size"],
+                etag=e["etag"],
+                from_record=e["from"],
+                to_record=e["to"],
+                finished=e["finished"],
+                bad=e["bad"],
+            )
+            for e in fields["files"]
+        ),
+    )

@@ -1,0 +1,70 @@
+"""What became of a commit. Every exception from one means "unknown"; only the log can say.
+
+A PUT that landed but whose answer was cut comes back as a conflict with our own commit, so neither the type nor
+the text of an exception decides anything here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from blizzard.core.codec import CodecError, decode_state
+from blizzard.core.log import CommitFacts, fence_version, payloads
+from blizzard.core.state import CheckpointState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    """The very commit asked for is in the log."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotLanded:
+    """Nobody has taken the sequence up to the newest version read. Trying the same commit again is safe."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenByOther:
+    """Another run committed this sequence, or a later one: this run is fenced."""
+
+    version: int
+    run_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenByOurselves:
+    """An earlier attempt of this run committed the sequence with another batch: recover, trust nothing in memory."""
+
+    version: int
+
+
+Outcome = Landed | NotLanded | TakenByOther | TakenByOurselves
+
+
+def decide_commit_outcome(commits: Sequence[CommitFacts], *, app_id: str, state: CheckpointState) -> Outcome:
+    """`commits` are all those after the version the batch was planned on, without a gap."""
+    for commit in commits:
+        if app_id in payloads(commit):
+            return Landed(version=commit.version)
+    for commit in commits:
+        fence = fence_version(commit, state.pipeline)
+        if fence is not None and fence >= state.sequence:
+            run_id = _run_of(commit, state.pipeline)
+            if run_id == state.run_id:
+                return TakenByOurselves(version=commit.version)
+            return TakenByOther(version=commit.version, run_id=run_id)
+    return NotLanded()
+
+
+def _run_of(commit: CommitFacts, pipeline: str) -> str | None:
+    for app_id in payloads(commit):
+        try:
+            state = decode_state(app_id)
+        except CodecError:
+            continue
+        if isinstance(state, CheckpointState) and state.pipeline == pipeline:
+            return state.run_id
+    return None

@@ -1,0 +1,138 @@
+"""One batch from (state, listing, limits): which slices, dealt to which task slots, with what budget.
+
+A plan says where each slice starts and never where it ends. It keeps the commit it leads to within the size
+limits of the log, whatever order the files finish in.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from blizzard.core.codec import MAX_APP_ID_BYTES
+from blizzard.core.ledger import MAX_LEDGER_BYTES, ledger_entry_bytes
+from blizzard.core.state import SourceState, entry_bytes
+from blizzard.core.types import BatchPlan, Budget, Slice, SourceFile, TaskPlan
+
+# JSON bytes that fit under the appId limit once base64 has made four of three, less the fixed fields.
+_PAYLOAD_BUDGET_BYTES = MAX_APP_ID_BYTES * 3 // 4 - 16 * 1024
+_LEDGER_BUDGET_BYTES = MAX_LEDGER_BYTES - 16 * 1024
+# A file ends a batch in progress at most once per task; its size and etag are then recorded beside its name.
+_FILE_VERSION_BYTES = 160
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one batch may take. Any of these may change between runs."""
+
+    max_files: int = 10_000
+    max_bytes: int | None = None  # as stored, compressed
+    max_records: int | None = None
+    commit_files: int = 10
+    target_file_bytes: int = 128 * 1024 * 1024
+    interval_s: float | None = 60.0
+
+
+def plan_batch(state: SourceState, listing: Sequence[SourceFile], limits: Limits, *, slots: int) -> BatchPlan:
+    """The next batch. `listing` is sorted by path and not drained."""
+    chosen: list[Slice] = []
+    stored_bytes = 0
+    # Half of the new names at most end up as exceptions to the mark (see advance_mark); carried ones all may.
+    payload_bytes = 2 * sum(map(entry_bytes, state.files)) + slots * _FILE_VERSION_BYTES
+    ledger_bytes = 0
+    max_bytes = min(limits.max_bytes or 1 << 62, limits.commit_files * limits.target_file_bytes)
+    for file, is_new in _pending(state, listing):
+        stored_bytes += file.size_bytes
+        payload_bytes += entry_bytes(file.path) if is_new else 0
+        ledger_bytes += ledger_entry_bytes(file.path, file.etag)
+        if chosen and (
+            len(chosen) >= limits.max_files
+            or stored_bytes > max_bytes
+            or payload_bytes > 2 * _PAYLOAD_BUDGET_BYTES
+            or ledger_bytes > _LEDGER_BUDGET_BYTES
+        ):
+            break
+        chosen.append(
+            Slice(
+                path=file.path,
+                size_bytes=file.size_bytes,
+                etag=file.etag,
+                from_record=state.records_read(file.path),
+            )
+        )
+    if not chosen:
+        raise ValueError("nothing to plan: everything listed is finished")
+    return BatchPlan(
+        tasks=_deal(chosen, limits, slots=slots), frontier=_frontier(state, listing, {s.path for s in chosen})
+    )
+
+
+def is_drained(state: SourceState, listing: Sequence[SourceFile]) -> bool:
+    """Whether everything listed is finished."""
+    return next(_pending(state, listing), None) is None
+
+
+def count_backlog(state: SourceState, listing: Sequence[SourceFile]) -> tuple[int, int]:
+    """Files and stored bytes still to be read, files in progress included."""
+    files = stored_bytes = 0
+    for file, _ in _pending(state, listing):
+        files += 1
+        stored_bytes += file.size_bytes
+    return files, stored_bytes
+
+
+def _pending(state: SourceState, listing: Sequence[SourceFile]) -> Iterator[tuple[SourceFile, bool]]:
+    """Unfinished files and whether each is new to the state: left-overs first, so that nothing starves."""
+    for path in sorted(state.in_progress):
+        i = bisect_right(listing, path, key=lambda f: f.path) - 1
+        if i >= 0 and listing[i].path == path:
+            yield listing[i], False
+    for file in _after_mark(state, listing):
+        if file.path not in state.files:
+            yield file, True
+
+
+def _after_mark(state: SourceState, listing: Sequence[SourceFile]) -> Iterator[SourceFile]:
+    mark = state.last_committed_file
+    start = 0 if mark is None else bisect_right(listing, mark, key=lambda f: f.path)
+    for i in range(start, len(listing)):
+        yield listing[i]
+
+
+def _frontier(state: SourceState, listing: Sequence[SourceFile], planned: set[str]) -> tuple[str, ...]:
+    names = []
+    for file in _after_mark(state, listing):
+        if file.path not in planned and file.path not in state.files:
+            break
+        names.append(file.path)
+    return tuple(names)
+
+
+def _deal(chosen: Sequence[Slice], limits: Limits, *, slots: int) -> tuple[TaskPlan, ...]:
+    """Longest first to the least loaded slot; within a slot in the planned order, so that marks move evenly."""
+    tasks = min(slots, len(chosen), limits.max_records or slots)
+    loads = [(0, slot) for slot in range(tasks)]
+    dealt: list[list[int]] = [[] for _ in range(tasks)]
+    for i in sorted(range(len(chosen)), key=lambda i: -chosen[i].size_bytes):
+        load, slot = heapq.heappop(loads)
+        dealt[slot].append(i)
+        # Opening a file costs something however small it is: empty files are spread, too.
+        heapq.heappush(loads, (load + chosen[i].size_bytes + 4096, slot))
+    return tuple(
+        TaskPlan(
+            slot=slot,
+            slices=tuple(chosen[i] for i in sorted(indexes)),
+            budget=Budget(
+                output_bytes=max(1, limits.commit_files * limits.target_file_bytes // tasks),
+                max_records=_share(limits.max_records, slot, tasks),
+                seconds=limits.interval_s,
+            ),
+        )
+        for slot, indexes in enumerate(dealt)
+    )
+
+
+def _share(total: int | None, slot: int, tasks: int) -> int | None:
+    return None if total is None else total // tasks + (1 if slot < total % tasks else 0)

@@ -1,0 +1,234 @@
+"""How a run begins: Resume from the newest checkpoint, Fresh, or Refuse. Never a guess.
+
+A table that has data but no readable position is never started fresh unless the user says so: that would
+ingest everything once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from blizzard.core.codec import CodecError, decode_state, fence_app_id
+from blizzard.core.log import CommitFacts, TableFacts, fence_version, names_pipeline, payloads, rewrites_table
+from blizzard.core.state import CheckpointState, RustCheckpointState, SourceState
+from blizzard.core.types import SourceFile, SourceIdentity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartFrom:
+    """The user's word on where a pipeline begins. `after` None: at the first file."""
+
+    after: str | None
+
+    def __str__(self) -> str:
+        return "beginning" if self.after is None else f"after:{self.after}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resume:
+    """Go on from this state; it was committed as `version`."""
+
+    state: CheckpointState
+    version: int
+    path: str = "log"
+
+    @property
+    def source_state(self) -> SourceState:
+        return self.state.source_state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fresh:
+    """Nothing of this pipeline has ever been committed."""
+
+    source_state: SourceState
+    start_from: str | None
+    path: str = "fresh"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refuse:
+    """Going on could lose or double data. `kind` is stable, `message` says what to do."""
+
+    kind: str
+    message: str
+    path: str = "refused"
+
+
+Recovery = Resume | Fresh | Refuse
+
+
+def decide_recovery(
+    facts: TableFacts | None, *, pipeline: str, source: SourceIdentity | None, start_from: StartFrom | None
+) -> Recovery:
+    """`facts` is None where there is no table yet; `source` is None where only the table is being looked at."""
+    if facts is None:
+        return _fresh(start_from)
+    found = next((c for c in facts.commits if names_pipeline(c, pipeline)), None)
+    if found is None or fence_version(found, pipeline) == 0:  # 0: it made the table and ingested nothing
+        return _without_position(facts, pipeline, start_from)
+    state = _state_of(found, pipeline)
+    if isinstance(state, Refuse):
+        return state
+    refusal = _check_commit(state, found, facts) or _check_start(state, source, start_from)
+    return refusal or Resume(state=state, version=found.version)
+
+
+def _without_position(facts: TableFacts, pipeline: str, start_from: StartFrom | None) -> Recovery:
+    if facts.fence:
+        return Refuse(
+            kind="position_not_found",
+            message=(
+                f"pipeline {pipeline!r} has committed sequence {facts.fence} to this table, but the commit that holds"
+                f" its position is no longer among the log's JSON files. Starting again would double the data. Restore"
+                f" the missing commits of _delta_log from a backup, or use another --pipeline name and --start-from."
+            ),
+        )
+    if facts.has_data and start_from is None:
+        rust = any(isinstance(s, RustCheckpointState) for c in facts.commits for s in _decodable(c))
+        by = " (the Rust program's checkpoints are in its log)" if rust else ""
+        return Refuse(
+            kind="table_has_data",
+            message=(
+                f"the table already has data{by} but no position of pipeline {pipeline!r}. Say where to begin:"
+                f" --start-from beginning, or --start-from after:NAME to skip the files up to NAME."
+            ),
+        )
+    return _fresh(start_from)
+
+
+def _fresh(start_from: StartFrom | None) -> Fresh:
+    if start_from is None:
+        return Fresh(source_state=SourceState(), start_from=None)
+    return Fresh(source_state=SourceState(last_committed_file=start_from.after), start_from=str(start_from))
+
+
+def _state_of(commit: CommitFacts, pipeline: str) -> CheckpointState | Refuse:
+    """The pipeline's state in the commit that took its newest fence. A damaged one is refused, not skipped."""
+    sequence = fence_version(commit, pipeline)
+    problems = []
+    for app_id in payloads(commit):
+        try:
+            state = decode_state(app_id)
+        except CodecError as e:
+            problems.append(f"{e.kind}: {e}")
+            continue
+        if isinstance(state, CheckpointState) and state.pipeline == pipeline:
+            if state.sequence == sequence:
+                return state
+            problems.append(f"its payload is of sequence {state.sequence}, its fence of {sequence}")
+    why = "; ".join(problems) or f"the commit carries {fence_app_id(pipeline)} but no payload"
+    return Refuse(
+        kind="damaged_checkpoint",
+        message=(
+            f"the checkpoint of pipeline {pipeline!r} in version {commit.version} cannot be used ({why})."
+            f" Restore _delta_log/{commit.version:020d}.json from a backup."
+        ),
+    )
+
+
+def _check_commit(state: CheckpointState, found: CommitFacts, facts: TableFacts) -> Refuse | None:
+    if facts.fence is not None and facts.fence != state.sequence:
+        return Refuse(
+            kind="stale_checkpoint",
+            message=(
+                f"the newest position found is sequence {state.sequence} (version {found.version}), but the table's"
+                f" fence stands at {facts.fence}: a newer commit is missing from the log. Restore it from a backup."
+            ),
+        )
+    if state.table_id != facts.table_id:
+        return Refuse(
+            kind="table_replaced",
+            message=(
+                f"the checkpoint in version {found.version} was written to table id {state.table_id}, this table is"
+                f" {facts.table_id}: it was replaced or copied. Choose another --pipeline name with --start-from."
+            ),
+        )
+    if state.delta_version >= found.version:
+        return Refuse(
+            kind="log_rewritten",
+            message=(
+                f"the checkpoint in version {found.version} was planned on version {state.delta_version}: the log was"
+                f" truncated or rewritten. Restore _delta_log from a backup."
+            ),
+        )
+    if state.pending_quarantine or state.held_back or state.prefix_marks:
+        return Refuse(
+            kind="newer_checkpoint",
+            message=(
+                f"the checkpoint in version {found.version} uses features this version of blizzard does not have."
+                f" Run the version that wrote it, or a newer one."
+            ),
+        )
+    return check_rewrites((c for c in facts.commits if c.version > state.delta_version), state)
+
+
+def check_rewrites(commits: Iterable[CommitFacts], state: CheckpointState | None) -> Refuse | None:
+    """Whether any of these foreign commits took away what the position says is in the table."""
+    rewrite = next(filter(rewrites_table, commits), None)
+    if rewrite is None:
+        return None
+    mark = state.source_state.last_committed_file if state is not None else None
+    onwards = f" or 'after:{mark}' to leave the earlier files alone" if mark is not None else ""
+    return Refuse(
+        kind="table_rewritten",
+        message=(
+            f"version {rewrite.version} of the table is a {rewrite.operation}: data this pipeline has ingested may be"
+            f" gone, and its position no longer fits the table. Look at what the table holds, then start under another"
+            f" --pipeline name with --start-from beginning{onwards}."
+        ),
+    )
+
+
+def _check_start(state: CheckpointState, source: SourceIdentity | None, start_from: StartFrom | None) -> Refuse | None:
+    if start_from is not None:
+        return Refuse(
+            kind="start_from_rejected",
+            message=(
+                f"--start-from is for a pipeline that has not begun; {state.pipeline!r} stands at sequence"
+                f" {state.sequence}. Leave the option out to resume, or choose another --pipeline name."
+            ),
+        )
+    if source is not None and source != state.source:
+        return Refuse(
+            kind="other_source",
+            message=(
+                f"pipeline {state.pipeline!r} reads {state.source.root} ({state.source.pattern}), not {source.root}"
+                f" ({source.pattern}); its mark would silently skip files of another source. Give the other source a"
+                f" --pipeline name of its own (with --start-from, since the table has data)."
+            ),
+        )
+    return None
+
+
+def check_in_progress(state: SourceState, listing: Sequence[SourceFile]) -> Refuse | None:
+    """A file of which a part is committed can only be resumed if it is still the same file."""
+    wanted = {path: p for path, p in state.in_progress.items() if p.records > 0}
+    listed = {file.path: file for file in listing if file.path in wanted}
+    for path, progress in sorted(wanted.items()):
+        file = listed.get(path)
+        if file is None:
+            what = "is no longer in the source"
+        elif (file.size_bytes, file.etag) != (progress.size_bytes, progress.etag):
+            what = f"has changed (was {progress.size_bytes} bytes, is {file.size_bytes} bytes or has a newer etag)"
+        else:
+            continue
+        return Refuse(
+            kind="source_changed",
+            message=(
+                f"{path} {what}, but its first {progress.records} records are already committed and the rest is not."
+                f" Put the original file back and run again."
+            ),
+        )
+    return None
+
+
+def _decodable(commit: CommitFacts) -> list[CheckpointState | RustCheckpointState]:
+    states = []
+    for app_id in payloads(commit):
+        try:
+            states.append(decode_state(app_id))
+        except CodecError:
+            continue
+    return states

@@ -1,0 +1,137 @@
+"""The nouns of the data path: what was listed, what is planned, what a task reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceIdentity:
+    """Which files a pipeline reads. The mark of one source means nothing for another."""
+
+    root: str  # normalised: file:///data/events, s3://bucket/prefix
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFile:
+    """One listed file. `path` is relative to the source root and sorts in the store's byte order."""
+
+    path: str
+    size_bytes: int
+    etag: str  # local disk: mtime_ns
+    seen_ms: int = 0  # when the store says it became visible; only for telling late files from old ones
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """Where a task starts in one file. Where it ends, only its report says."""
+
+    path: str
+    size_bytes: int
+    etag: str
+    from_record: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What one task may use before it stops at the next record boundary."""
+
+    output_bytes: int
+    max_records: int | None
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPlan:
+    slot: int
+    slices: tuple[Slice, ...]
+    budget: Budget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPlan:
+    """One batch = one Spark job = one commit."""
+
+    tasks: tuple[TaskPlan, ...]
+    # Listed names after the mark, in order, each of them planned here or already named in the state: the mark may
+    # move over these and over nothing else.
+    frontier: tuple[str, ...]
+
+    @property
+    def slices(self) -> tuple[Slice, ...]:
+        return tuple(s for task in self.tasks for s in task.slices)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceReport:
+    """What was read of one file: physical lines [from_record, to_record), blank and bad ones included."""
+
+    path: str
+    size_bytes: int
+    etag: str
+    from_record: int
+    to_record: int
+    finished: bool
+    rows: int
+    bad: int = 0
+    blank: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFile:
+    """One Parquet file, written and closed but not yet visible."""
+
+    path: str  # relative to the table
+    size_bytes: int
+    rows: int
+    stats: str  # Delta's JSON: numRecords, minValues, maxValues, nullCount
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFailure:
+    """Why a task gave up: data or files, never infrastructure (that raises, so that Spark retries it)."""
+
+    kind: str
+    path: str
+    line: int | None  # 1-based
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskReport:
+    """All a task sends back. Nothing it wrote counts unless its report is committed."""
+
+    slot: int
+    slices: tuple[SliceReport, ...] = ()
+    files: tuple[DataFile, ...] = ()
+    bytes_read: int = 0  # decompressed
+    failure: TaskFailure | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchResult:
+    """The reports of the successful attempts of one batch, one per task."""
+
+    reports: tuple[TaskReport, ...] = field(default=())
+
+    @property
+    def slices(self) -> tuple[SliceReport, ...]:
+        return tuple(s for report in self.reports for s in report.slices)
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        return tuple(f for report in self.reports for f in report.files)
+
+    @property
+    def failure(self) -> TaskFailure | None:
+        return next((r.failure for r in self.reports if r.failure is not None), None)
+
+    @property
+    def rows(self) -> int:
+        return sum(s.rows for s in self.slices)
+
+    @property
+    def bytes_read(self) -> int:
+        return sum(r.bytes_read for r in self.reports)

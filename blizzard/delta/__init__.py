@@ -1,0 +1,1 @@
+"""The Delta log: read backwards for recovery, appended to by a committer."""

@@ -1,0 +1,99 @@
+"""Committing one batch: fence, attempt, and the log's own answer on what became of it.
+
+Never classifies by an exception, never deletes a file, never commits when anybody else took the sequence.
+"""
+
+from __future__ import annotations
+
+import random
+
+from blizzard.core.outcome import Landed, NotLanded, TakenByOther, TakenByOurselves, decide_commit_outcome
+from blizzard.core.recover import check_rewrites
+from blizzard.core.state import CheckpointState
+from blizzard.errors import Fenced, Refused, Temporary
+from blizzard.ports import Clock, CommitRequest, Progress, Table
+from blizzard.testing.faults import reach
+
+MAX_BATCH_AGE_MS = 24 * 3600 * 1000
+
+
+class PositionMoved(Exception):
+    """An earlier attempt of this run landed after all, with another batch: recover from the log."""
+
+
+def commit_batch(
+    table: Table,
+    request: CommitRequest,
+    state: CheckpointState,
+    *,
+    planned_ms: int,
+    attempts: int,
+    clock: Clock,
+    progress: Progress,
+) -> int:
+    """The version in which this very batch is in the log."""
+    reach("commit.before")
+    cause: Exception | None = None
+    for attempt in range(1, attempts + 1):
+        table.refresh()
+        version = _settle(table, request, state)
+        if version is None:
+            _require_same_table(table, state)
+            if clock.now_ms() - planned_ms > MAX_BATCH_AGE_MS:
+                raise Temporary("the batch is more than 24 hours old and was not committed", kind="batch_too_old")
+            try:
+                table.append(request)
+            except Exception as e:  # any exception, conflicts included, means: unknown
+                cause = e
+            version = _settle(table, request, state)
+        if version is not None:
+            table.make_durable(version)
+            reach("commit.after")
+            return version
+        delay_s = min(10.0, 0.1 * 2**attempt) * random.uniform(0.8, 1.2)
+        progress.warn(f"commit of sequence {state.sequence}: attempt {attempt}/{attempts} in {delay_s:.1f}s: {cause}")
+        clock.sleep(delay_s)
+    raise Temporary(
+        f"sequence {state.sequence} could not be committed in {attempts} attempts ({cause}). Nothing was lost:"
+        f" the next run recovers from the log.",
+        kind="commit_failed",
+    ) from cause
+
+
+def _settle(table: Table, request: CommitRequest, state: CheckpointState) -> int | None:
+    """The version if our commit is in the log, None if its place is still free; raises if it was taken."""
+    commits = table.commits_after(state.delta_version)
+    outcome = decide_commit_outcome(commits, app_id=request.app_id, state=state)
+    refusal = check_rewrites(commits, state)
+    if refusal is not None:
+        raise Refused(refusal.message, kind=refusal.kind)
+    match outcome:
+        case Landed(version=version):
+            return version
+        case NotLanded():
+            return None
+        case TakenByOurselves(version=version):
+            raise PositionMoved(f"sequence {state.sequence} is already in version {version}")
+        case TakenByOther(version=version, run_id=run_id):
+            raise Fenced(
+                f"another run ({run_id or 'unknown'}) of pipeline {state.pipeline!r} committed sequence"
+                f" {state.sequence} in version {version}. This run stops; nothing of its batch was committed. Run one"
+                f" driver per pipeline."
+            )
+
+
+def _require_same_table(table: Table, state: CheckpointState) -> None:
+    # None is not 0: an expired fence, or a pipeline that joins the table. The commits just read have settled that.
+    fence = table.fence(state.pipeline)
+    if fence is not None and fence != state.sequence - 1:
+        raise Fenced(
+            f"the fence of pipeline {state.pipeline!r} stands at {fence}, this run expected {state.sequence - 1}."
+            f" Another run is at work. This one stops; nothing of its batch was committed."
+        )
+    if table.table_id != state.table_id:
+        raise Refused("the table was replaced while the batch was being read", kind="table_replaced")
+    if table.schema_fingerprint != state.schema_fingerprint:
+        raise Temporary(
+            "the table's schema was changed while the batch was being read; nothing of it was committed. Run again.",
+            kind="schema_changed",
+        )

@@ -1,0 +1,200 @@
+"""A Delta table through delta-rs: open, create, observe, append.
+
+`append` is one attempt and never judges its own outcome. Commits here never clean up the log.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import deltalake
+import orjson
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction
+
+from blizzard.core.codec import fence_app_id
+from blizzard.core.log import CommitFacts, TableFacts, names_pipeline, pipelines_of
+from blizzard.delta import log
+from blizzard.delta.features import check_features
+from blizzard.errors import ConfigError, Refused
+from blizzard.ports import Clock, CommitRequest
+from blizzard.schema import DeltaSchema
+from blizzard.schema.fit import fingerprint
+from blizzard.testing.faults import reach
+
+# One unique appId per commit grows every Delta checkpoint for ever (2,000 commits: 692 KB) unless they expire.
+TXN_RETENTION = "interval 14 days"
+_RETENTION_KEY = "delta.setTransactionRetentionDuration"
+
+
+class DeltaRsTable:
+    def __init__(self, root: str, handle: DeltaTable) -> None:
+        self._root, self._handle = root, handle
+
+    @property
+    def root(self) -> str:
+        return self._root
+
+    @property
+    def version(self) -> int:
+        return int(self._handle.version())
+
+    @property
+    def table_id(self) -> str:
+        return str(self._handle.metadata().id)
+
+    @property
+    def schema(self) -> DeltaSchema:
+        schema: DeltaSchema = orjson.loads(self._handle.schema().to_json())
+        return schema
+
+    @property
+    def schema_fingerprint(self) -> str:
+        return fingerprint(self.schema)
+
+    @property
+    def configuration(self) -> dict[str, str]:
+        return dict(self._handle.metadata().configuration)
+
+    @property
+    def indexed_columns(self) -> int:
+        value = self.configuration.get("delta.dataSkippingNumIndexedCols", "32")
+        return int(value) if re.fullmatch(r"-?\d+", value) else 32
+
+    @property
+    def txns_expire(self) -> bool:
+        return _RETENTION_KEY in self.configuration
+
+    def check_writable(self) -> None:
+        check_features(self.schema, self._handle.protocol(), self._handle.metadata())
+
+    def refresh(self) -> None:
+        self._handle.update_incremental()
+
+    def fence(self, pipeline: str) -> int | None:
+        version = self._handle.transaction_version(fence_app_id(pipeline))
+        return None if version is None else int(version)
+
+    def observe(self, pipeline: str, *, scan_commits: int) -> TableFacts:
+        fence = self.fence(pipeline)
+        # Without a retention the snapshot remembers every fence there ever was, and None means none.
+        definitive = fence is None and not self.txns_expire
+        commits: list[CommitFacts] = []
+        needed_down_to: int | None = None
+        for commit in log.scan_back(self._root, self.version):
+            commits.append(commit)
+            if needed_down_to is None and names_pipeline(commit, pipeline):
+                needed_down_to = _planned_on(commit, pipeline) + 1
+            if needed_down_to is not None and commit.version <= needed_down_to:
+                break
+            if needed_down_to is None and definitive and len(commits) >= scan_commits:
+                break
+        return TableFacts(
+            version=self.version,
+            table_id=self.table_id,
+            has_data=bool(fence) or self._has_files(),
+            fence=fence,
+            commits=tuple(commits),
+        )
+
+    def _has_files(self) -> bool:
+        return len(self._handle.file_uris()) > 0
+
+    def commits_after(self, version: int) -> tuple[CommitFacts, ...]:
+        """All commits after `version` up to the newest in the log, which may be newer than this handle."""
+        return log.commits_between(self._root, version, log.newest_commit(self._root, max(version, 0)))
+
+    def scan_back(self) -> Iterator[CommitFacts]:
+        return log.scan_back(self._root, self.version)
+
+    def append(self, request: CommitRequest) -> None:
+        adds = [
+            AddAction(
+                path=file.path,
+                size=file.size_bytes,
+                partition_values={},
+                modification_time=file.modified_ms,
+                data_change=True,
+                stats=file.stats,
+            )
+            for file in request.files
+        ]
+        txns = [
+            Transaction(app_id, request.sequence, request.last_updated_ms)
+            for app_id in (request.app_id, request.fence_app_id)
+        ]
+        reach("commit.during")
+        self._handle.create_write_transaction(
+            adds,
+            mode="append",
+            schema=self._handle.schema(),
+            partition_by=[],
+            commit_properties=CommitProperties(app_transactions=txns, custom_metadata={"userMetadata": request.ledger}),
+            post_commithook_properties=_HOOKS,
+        )
+        reach("commit.answer")
+
+    def make_durable(self, version: int) -> None:
+        log.sync_commit(self._root, version)
+
+
+# Log cleanup by a writer has corrupted tables (delta-rs#2174, #3692); retention is the table owner's business.
+_HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaRsPlace:
+    """A local folder that is, or will be, a Delta table."""
+
+    root: str
+    schema: DeltaSchema | None  # for creating it
+    clock: Clock
+
+    def open(self) -> DeltaRsTable | None:
+        if not os.path.exists(self.root):
+            return None
+        if not os.path.isdir(self.root):
+            raise ConfigError(f"the table path {self.root} is a file, not a folder", kind="not_a_delta_table")
+        if not os.path.isdir(os.path.join(self.root, "_delta_log")):
+            if os.listdir(self.root):
+                raise ConfigError(
+                    f"{self.root} is not empty and is not a Delta table (it has no _delta_log). Choose another path,"
+                    f" or convert it first.",
+                    kind="not_a_delta_table",
+                )
+            return None
+        try:
+            return DeltaRsTable(self.root, DeltaTable(self.root))
+        except TableNotFoundError as e:
+            if not os.listdir(os.path.join(self.root, "_delta_log")):
+                return None
+            raise Refused(f"the table at {self.root} cannot be opened: {e}", kind="table_unreadable") from e
+        except (DeltaError, OSError, ValueError) as e:
+            raise Refused(f"the table at {self.root} cannot be opened: {e}", kind="table_unreadable") from e
+
+    def create(self, pipeline: str) -> None:
+        if self.schema is None:
+            raise ConfigError("a new table needs a schema", kind="schema")
+        os.makedirs(self.root, exist_ok=True)
+        fence = Transaction(fence_app_id(pipeline), 0, self.clock.now_ms())
+        try:
+            DeltaTable.create(
+                self.root,
+                schema=deltalake.Schema.from_json(orjson.dumps(self.schema).decode()),
+                configuration={_RETENTION_KEY: TXN_RETENTION},
+                commit_properties=CommitProperties(app_transactions=[fence]),
+            )
+        except DeltaError as e:
+            if self.open() is None:
+                raise Refused(f"the table at {self.root} could not be created: {e}", kind="table_create") from e
+            return
+        log.sync_commit(self.root, 0)
+
+
+def _planned_on(commit: CommitFacts, pipeline: str) -> int:
+    found = pipelines_of([commit]).get(pipeline)
+    return commit.version - 1 if found is None else min(found[1].delta_version, commit.version - 1)

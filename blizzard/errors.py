@@ -1,0 +1,87 @@
+"""One tree of errors, grouped by what a caller would do about them.
+
+Every error has a stable `kind` and the exit code of its branch. A message says what happened, to what, and what
+to do next; it never carries an option value or a secret.
+"""
+
+from __future__ import annotations
+
+from blizzard.core.types import TaskFailure
+
+
+class BlizzardError(Exception):
+    """Anything blizzard raises on purpose."""
+
+    kind = "error"
+    exit_code = 1
+
+    def __init__(self, message: str, *, kind: str | None = None) -> None:
+        super().__init__(message)
+        if kind is not None:
+            self.kind = kind
+
+
+class ConfigError(BlizzardError):
+    """Usage or configuration: the same command will fail again until it is changed."""
+
+    kind = "config"
+    exit_code = 2
+
+
+class SchemaError(ConfigError):
+    """A schema that cannot be read, or that does not fit the table."""
+
+    kind = "schema"
+
+
+class Refused(BlizzardError):
+    """The state is unsafe: going on could lose or double data. A person decides."""
+
+    kind = "refused"
+    exit_code = 3
+
+
+class Fenced(BlizzardError):
+    """Another run of the same pipeline has committed meanwhile. This one must stop."""
+
+    kind = "fenced"
+    exit_code = 4
+
+
+class BadData(BlizzardError):
+    """Input that does not keep the record contract, or a file that cannot be decoded."""
+
+    kind = "bad_data"
+    exit_code = 5
+
+
+class BadRecord(BadData):
+    """One line that is not a valid record."""
+
+    kind = "bad_record"
+
+
+class BadFile(BadData):
+    """A whole file that cannot be read to its end."""
+
+    kind = "bad_file"
+
+
+class Temporary(BlizzardError):
+    """Nothing was committed and nothing is wrong with the state: the same command is worth a retry."""
+
+    kind = "temporary"
+    exit_code = 75
+
+
+def error_of_failure(failure: TaskFailure) -> BlizzardError:
+    """The exception for what a task reported."""
+    where = failure.path if failure.line is None else f"{failure.path} line {failure.line}"
+    what = f"{where}: {failure.message}. Nothing of this batch was committed."
+    match failure.kind:
+        case "bad_record":
+            return BadRecord(f"{what} Mend the line, or move the file away, and run again.")
+        case "source_changed":
+            return Temporary(f"{what} Run again.", kind="source_changed")
+        case kind:
+            return BadFile(f"{what} Replace the file, or move it away, and run again.", kind=kind)

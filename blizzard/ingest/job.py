@@ -1,0 +1,117 @@
+"""One batch as one Spark job: `spark.range(n).mapInArrow`, one task per slot, one small report row each.
+
+No RDD and no JVM call, so that it runs the same under Spark Connect. Only the reports of successful attempts come
+back, so a retried or speculative attempt never counts twice.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from blizzard.core.types import BatchPlan, BatchResult, TaskReport
+from blizzard.errors import Temporary
+from blizzard.ingest.task import JobSpec, run_task
+
+_ROW = pa.schema([("slot", pa.int64()), ("report", pa.binary())])
+_ROW_DDL = "slot long, report binary"
+_POLL_SECONDS = 0.2
+
+
+class StopSignal(Protocol):
+    def must_cancel(self) -> bool:
+        """Whether the batch under way has to be given up now."""
+
+
+class SparkIngestor:
+    """`session` is asked only when there is work, so that a run with nothing to do starts no Spark."""
+
+    def __init__(self, session: Callable[[], Any], spec: JobSpec, *, slots: int | None = None) -> None:
+        self._session, self._spec, self._slots = session, spec, slots
+
+    @property
+    def slots(self) -> int:
+        return self._slots or default_slots(self._session())
+
+    def run(self, plan: BatchPlan, *, sequence: int, stop: StopSignal) -> BatchResult:
+        job = _Job(self._session(), self._spec, plan, sequence)
+        job.start()
+        while job.is_alive():
+            job.join(_POLL_SECONDS)
+            if job.is_alive() and stop.must_cancel():
+                job.cancel()
+                raise Temporary("the batch was cancelled by a signal; nothing of it was committed", kind="interrupted")
+        if job.error is not None:
+            raise Temporary(f"the Spark job failed: {_first_line(job.error)}", kind="spark_job") from job.error
+        reports = tuple(sorted((pickle.loads(row) for row in job.rows), key=lambda r: r.slot))
+        if [r.slot for r in reports] != [t.slot for t in plan.tasks]:
+            raise Temporary(f"Spark returned {len(reports)} reports for {len(plan.tasks)} tasks", kind="spark_job")
+        return BatchResult(reports=reports)
+
+
+def default_slots(spark: Any) -> int:
+    """How many tasks run at once. Spark Connect has no context to ask, only configuration."""
+    context = getattr(spark, "_sc", None)
+    if context is not None:
+        return max(1, int(context.defaultParallelism))
+    return max(1, int(spark.conf.get("spark.default.parallelism", "2")))
+
+
+class _Job(threading.Thread):
+    """The blocking collect on a thread of its own, so that the main thread can hear signals meanwhile."""
+
+    def __init__(self, spark: Any, spec: JobSpec, plan: BatchPlan, sequence: int) -> None:
+        super().__init__(name=f"blizzard-batch-{sequence}", daemon=True)
+        self._spark, self._spec, self._plan, self._sequence = spark, spec, plan, sequence
+        self._tag = f"blizzard-{spec.run_id}-{sequence}"
+        self.rows: list[bytes] = []
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._tag_jobs()
+            tasks = len(self._plan.tasks)
+            frame = self._spark.range(0, tasks, 1, tasks).mapInArrow(self._task_function(), _ROW_DDL)
+            self.rows = [bytes(row["report"]) for row in frame.collect()]
+        except BaseException as e:
+            self.error = e
+
+    def _task_function(self) -> Any:
+        # Bytes, not objects: the closure is pickled by value and must not drag this module's state along.
+        spec, plans = pickle.dumps(self._spec), [pickle.dumps(task) for task in self._plan.tasks]
+        sequence = self._sequence
+
+        def ingest(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for slot in batch.column(0).to_pylist():
+                    report: TaskReport = run_task(pickle.loads(spec), pickle.loads(plans[slot]), sequence=sequence)
+                    yield pa.RecordBatch.from_pydict({"slot": [slot], "report": [pickle.dumps(report)]}, schema=_ROW)
+
+        return ingest
+
+    def _tag_jobs(self) -> None:
+        # Tags belong to the thread that sets them. Classic sessions have them since 4.0, job groups before.
+        if hasattr(self._spark, "addTag"):
+            self._spark.addTag(self._tag)
+        else:
+            self._spark.sparkContext.setJobGroup(self._tag, "blizzard batch", interruptOnCancel=True)
+
+    def cancel(self) -> None:
+        if hasattr(self._spark, "interruptTag"):
+            self._spark.interruptTag(self._tag)
+        else:
+            self._spark.sparkContext.cancelJobGroup(self._tag)
+        self.join(timeout=10)
+
+
+def _first_line(error: BaseException) -> str:
+    """The line that says what happened: the last one of a Python worker's traceback, else the first."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return next(
+        (line for line in reversed(lines) if "Error: " in line or "Exception: " in line),
+        lines[0] if lines else repr(error),
+    )

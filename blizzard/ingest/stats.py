@@ -1,0 +1,139 @@
+"""Delta file statistics, taken from the Parquet footer the writer has just made.
+
+Bounds must hold for every row or be left out: a wrong bound makes readers skip rows.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import orjson
+import pyarrow.parquet as pq
+
+from blizzard.schema import DeltaSchema
+
+# Delta's own default: statistics for the first 32 leaf columns, longer strings cut.
+DEFAULT_INDEXED_COLUMNS = 32
+_PREFIX_CHARS = 32
+_LAST_CHAR = "\U0010ffff"
+_NO_BOUNDS = ("string-map", "array", "map", "binary", "boolean")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """A column that has statistics: its path, its type, and where it is in the Parquet file."""
+
+    path: tuple[str, ...]
+    type_name: str
+    parquet_column: int | None  # None for arrays and maps: their footers count elements, not rows
+
+
+def indexed_leaves(schema: DeltaSchema, limit: int = DEFAULT_INDEXED_COLUMNS) -> tuple[Leaf, ...]:
+    """The columns to describe, in schema order; a negative limit means all of them."""
+    leaves = list(_leaves(schema, (), _Counter()))
+    return tuple(leaves if limit < 0 else leaves[:limit])
+
+
+class _Counter:
+    def __init__(self) -> None:
+        self.next = 0
+
+    def take(self, n: int) -> int:
+        first, self.next = self.next, self.next + n
+        return first
+
+
+def _leaves(struct: Mapping[str, Any], prefix: tuple[str, ...], counter: _Counter) -> Iterator[Leaf]:
+    for field in struct["fields"]:
+        kind, path = field["type"], (*prefix, field["name"])
+        if isinstance(kind, str):
+            yield Leaf(path=path, type_name=kind, parquet_column=counter.take(1))
+        elif kind["type"] == "struct":
+            yield from _leaves(kind, path, counter)
+        else:
+            counter.take(_width(kind))
+            yield Leaf(path=path, type_name=kind["type"], parquet_column=None)
+
+
+def _width(kind: Any) -> int:
+    """How many Parquet columns a type takes."""
+    if isinstance(kind, str):
+        return 1
+    match kind["type"]:
+        case "struct":
+            return sum(_width(field["type"]) for field in kind["fields"])
+        case "array":
+            return _width(kind["elementType"])
+        case _:
+            return _width(kind["keyType"]) + _width(kind["valueType"])
+
+
+def file_stats(footer: pq.FileMetaData, leaves: Sequence[Leaf], nested_nulls: Mapping[tuple[str, ...], int]) -> str:
+    """The `stats` of one Add action. `nested_nulls` counts the null arrays and maps, which no footer tells."""
+    lows: dict[str, Any] = {}
+    highs: dict[str, Any] = {}
+    nulls: dict[str, Any] = {}
+    for leaf in leaves:
+        if leaf.parquet_column is None:
+            _put(nulls, leaf.path, nested_nulls[leaf.path])
+            continue
+        chunks = [footer.row_group(g).column(leaf.parquet_column).statistics for g in range(footer.num_row_groups)]
+        if all(c is not None and c.has_null_count for c in chunks):
+            _put(nulls, leaf.path, sum(c.null_count for c in chunks))
+        bounds = _bounds(chunks, leaf.type_name)
+        if bounds is not None:
+            _put(lows, leaf.path, bounds[0])
+            _put(highs, leaf.path, bounds[1])
+    stats = {"numRecords": footer.num_rows, "minValues": lows, "maxValues": highs, "nullCount": nulls}
+    return _to_json(stats)
+
+
+def _bounds(chunks: Sequence[Any], type_name: str) -> tuple[Any, Any] | None:
+    if type_name in _NO_BOUNDS or any(c is None for c in chunks):
+        return None
+    filled = [c for c in chunks if c.has_min_max]
+    # A row group without bounds is fine only if it has nothing but nulls.
+    if not filled or any(not c.has_min_max and c.num_values > 0 for c in chunks):
+        return None
+    low, high = min(c.min for c in filled), max(c.max for c in filled)
+    if isinstance(low, str):
+        upper = _upper_prefix(high)
+        return None if upper is None else (low[:_PREFIX_CHARS], upper)
+    if isinstance(low, float) and not (math.isfinite(low) and math.isfinite(high)):
+        return None
+    return low, high
+
+
+def _upper_prefix(text: str) -> str | None:
+    """A short string that sorts at or after every string with the same first 32 characters."""
+    if len(text) <= _PREFIX_CHARS:
+        return text
+    return None if text[_PREFIX_CHARS] == _LAST_CHAR else text[:_PREFIX_CHARS] + _LAST_CHAR
+
+
+def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = value
+
+
+def _to_json(value: Any) -> str:
+    """JSON with decimals as exact numbers, which no JSON library here writes."""
+    match value:
+        case dict():
+            return "{" + ",".join(f"{orjson.dumps(k).decode()}:{_to_json(v)}" for k, v in value.items()) + "}"
+        case Decimal():
+            return f"{value:f}"
+        case dt.datetime():
+            # The exact microsecond: a bound cut to milliseconds would exclude rows for some readers.
+            text = value.strftime("%Y-%m-%dT%H:%M:%S.%f")
+            return f'"{value.year:04d}{text[text.index("-") :]}{"Z" if value.tzinfo is not None else ""}"'
+        case dt.date():
+            return f'"{value.isoformat()}"'
+        case _:
+            return orjson.dumps(value).decode()

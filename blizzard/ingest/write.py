@@ -1,0 +1,134 @@
+"""Rows into Parquet files of about the target size, each with its Delta statistics.
+
+Small sources share a file. A file is finished only when it is closed and, on local disk, on the disk: the commit
+that names it may be the only thing that survives a power cut.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from blizzard.core.types import DataFile
+from blizzard.ingest.stats import Leaf, file_stats
+from blizzard.testing.faults import reach
+
+# Arrow bytes per row group: large enough to compress well, small enough to keep a worker flat.
+_ROW_GROUP_BYTES = 32 * 1024 * 1024
+
+
+class ParquetRoller:
+    """Writes tables in order and starts a new file when the current one has reached the target size."""
+
+    def __init__(
+        self,
+        *,
+        folder: str,
+        name_prefix: str,
+        schema: pa.Schema,
+        leaves: Sequence[Leaf],
+        target_bytes: int,
+        codec: str,
+    ) -> None:
+        self._folder, self._name_prefix, self._codec = folder, name_prefix, codec
+        self._schema, self._leaves, self._target_bytes = schema, leaves, target_bytes
+        self._nested = [leaf.path for leaf in leaves if leaf.parquet_column is None]
+        self._buffer: list[pa.Table] = []
+        self._buffer_bytes = 0
+        self._open: _OpenFile | None = None
+        self._count = 0
+        self.files: list[DataFile] = []
+
+    @property
+    def written_bytes(self) -> int:
+        """Parquet bytes so far, counting what is buffered at the size it will about have."""
+        current = self._open.size_bytes if self._open is not None else 0
+        return sum(f.size_bytes for f in self.files) + current + self._buffer_bytes // 4
+
+    def write(self, table: pa.Table) -> None:
+        if table.num_rows == 0:
+            return
+        self._buffer.append(table)
+        self._buffer_bytes += table.nbytes
+        if self._buffer_bytes >= _ROW_GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> tuple[DataFile, ...]:
+        self._flush()
+        self._finish_file()
+        if self.files:
+            _sync(self._folder)
+        return tuple(self.files)
+
+    def abandon(self) -> None:
+        """Close what is open and leave it where it is: nobody will name these files."""
+        if self._open is not None:
+            self._open.writer.close()
+            self._open = None
+
+    def _flush(self) -> None:
+        if not self._buffer:
+            return
+        table = pa.concat_tables(self._buffer)
+        self._buffer, self._buffer_bytes = [], 0
+        if self._open is None:
+            name = f"{self._name_prefix}-{self._count:04d}.{self._codec}.parquet"
+            self._open = _OpenFile(os.path.join(self._folder, name), name, self._schema, self._codec)
+            self._count += 1
+        self._open.write(table, self._nested)
+        if self._open.size_bytes >= self._target_bytes:
+            self._finish_file()
+
+    def _finish_file(self) -> None:
+        if self._open is None:
+            return
+        reach("task.before_parquet_close")
+        self.files.append(self._open.close(self._leaves))
+        self._open = None
+
+
+class _OpenFile:
+    def __init__(self, path: str, name: str, schema: pa.Schema, codec: str) -> None:
+        self._path, self._name = path, name
+        self._footers: list[pq.FileMetaData] = []
+        self._nulls: dict[tuple[str, ...], int] = {}
+        self._sink = pa.OSFile(path, "wb")
+        self.writer = pq.ParquetWriter(
+            self._sink, schema, compression=codec, metadata_collector=self._footers, write_page_checksum=True
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self._sink.tell())
+
+    def write(self, table: pa.Table, nested: Sequence[tuple[str, ...]]) -> None:
+        self.writer.write_table(table, row_group_size=table.num_rows)
+        for path in nested:
+            column = pc.struct_field(table.to_struct_array(), list(path)) if len(path) > 1 else table[path[0]]
+            self._nulls[path] = self._nulls.get(path, 0) + column.null_count
+
+    def close(self, leaves: Sequence[Leaf]) -> DataFile:
+        self.writer.close()
+        self._sink.close()
+        _sync(self._path)
+        footer = self._footers[0]
+        return DataFile(
+            path=self._name,
+            size_bytes=os.path.getsize(self._path),
+            rows=footer.num_rows,
+            stats=file_stats(footer, leaves, self._nulls),
+            modified_ms=time.time_ns() // 1_000_000,
+        )
+
+
+def _sync(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,167 @@
+"""The whole story of a run: recover, list, plan, ingest, commit, until drained or told to stop.
+
+The only state that outlives a batch is in the Delta log; after any doubt it is read again from there.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+
+from blizzard.core.batch import RunIdentity, next_checkpoint, state_before
+from blizzard.core.late import find_late_files
+from blizzard.core.plan import Limits, count_backlog, is_drained, plan_batch
+from blizzard.core.recover import Fresh, Refuse, Resume, StartFrom, check_in_progress, decide_recovery
+from blizzard.core.state import CheckpointState
+from blizzard.core.types import BatchResult, SourceFile
+from blizzard.delta.commit import PositionMoved, commit_batch
+from blizzard.errors import Refused, error_of_failure
+from blizzard.ports import Clock, CommitRequest, Ingestor, Progress, Source, StopRequest, Table, TablePlace
+from blizzard.summary import Summary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    pipeline: str
+    run_id: str
+    limits: Limits
+    scan_commits: int = 100
+    start_from: StartFrom | None = None
+    max_batches: int | None = None
+    commit_attempts: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    source: Source
+    place: TablePlace
+    ingestor: Ingestor
+    clock: Clock
+    progress: Progress
+    stop: StopRequest
+
+
+def run_pipeline(ports: Ports, settings: RunSettings, summary: Summary) -> None:
+    """Drain what is listed now. `summary` tells what was committed even when this raises."""
+    listing = ports.source.list()
+    while True:
+        try:
+            return _Run(ports, settings, summary, listing).drain()
+        except PositionMoved as moved:  # each time round, the log holds one more commit of ours
+            ports.progress.warn(f"{moved}; recovering from the log")
+            settings = replace(settings, start_from=None)  # it was said, and recorded in the first commit
+
+
+class _Run:
+    def __init__(self, ports: Ports, settings: RunSettings, summary: Summary, listing: list[SourceFile]) -> None:
+        self._ports, self._settings, self._summary, self._listing = ports, settings, summary, listing
+
+    def drain(self) -> None:
+        table = self._ports.place.open()
+        if table is None:
+            recovery = self._recover(None)
+            if is_drained(recovery.source_state, self._listing):
+                self._summary.backlog_files = 0
+                return  # nothing to put into a table: none is made
+            table = self._create_table()
+        recovery = self._recover(table)
+        state = self._state_before(recovery, table)
+        self._check_listing(state, table)
+        while not (self._ports.stop.requested() or self._at_max_batches() or self._drained(state)):
+            state = self._run_batch(table, state)
+        self._summary.backlog_files, _ = count_backlog(state.source_state, self._listing)
+
+    def _recover(self, table: Table | None) -> Resume | Fresh:
+        facts = None
+        if table is not None:
+            facts = table.observe(self._settings.pipeline, scan_commits=self._settings.scan_commits)
+        recovery = decide_recovery(
+            facts,
+            pipeline=self._settings.pipeline,
+            source=self._ports.source.identity,
+            start_from=self._settings.start_from,
+        )
+        self._summary.recovery = recovery.path
+        if isinstance(recovery, Refuse):
+            raise Refused(recovery.message, kind=recovery.kind)
+        return recovery
+
+    def _create_table(self) -> Table:
+        self._ports.place.create(self._settings.pipeline)
+        table = self._ports.place.open()
+        if table is None:
+            raise Refused("the table was created and is gone again", kind="table_create")
+        return table
+
+    def _state_before(self, recovery: Resume | Fresh, table: Table) -> CheckpointState:
+        newest = next(table.scan_back())
+        identity = RunIdentity(
+            pipeline=self._settings.pipeline,
+            run_id=self._settings.run_id,
+            source=self._ports.source.identity,
+            table_id=table.table_id,
+            schema_fingerprint=table.schema_fingerprint,
+        )
+        state = state_before(recovery, identity, version=newest.version, timestamp_ms=newest.timestamp_ms)
+        self._summary.delta_version, self._summary.sequence = state.delta_version, state.sequence
+        return state
+
+    def _check_listing(self, state: CheckpointState, table: Table) -> None:
+        refusal = check_in_progress(state.source_state, self._listing)
+        if refusal is not None:
+            raise Refused(refusal.message, kind=refusal.kind)
+        late = find_late_files(self._listing, state, table.scan_back())
+        self._summary.late_files = len(late)
+        if late:
+            names = ", ".join(late[:5]) + (", …" if len(late) > 5 else "")
+            self._ports.progress.warn(
+                f"{len(late)} late files sort at or before the mark and were never ingested; they are not read now"
+                f" either: {names}. Give them a name after {state.source_state.last_committed_file} to have them read."
+            )
+
+    def _at_max_batches(self) -> bool:
+        return self._settings.max_batches is not None and self._summary.commits >= self._settings.max_batches
+
+    def _drained(self, state: CheckpointState) -> bool:
+        return is_drained(state.source_state, self._listing)
+
+    def _run_batch(self, table: Table, state: CheckpointState) -> CheckpointState:
+        sequence, planned_ms = state.sequence + 1, self._ports.clock.now_ms()
+        plan = plan_batch(state.source_state, self._listing, self._settings.limits, slots=self._ports.ingestor.slots)
+        backlog_files, _ = count_backlog(state.source_state, self._listing)
+        self._ports.progress.planned(plan, sequence=sequence, backlog_files=backlog_files)
+        result = self._ports.ingestor.run(plan, sequence=sequence, stop=self._ports.stop)
+        if result.failure is not None:
+            raise error_of_failure(result.failure)
+        checkpoint = next_checkpoint(
+            state, plan, result, batch_id=os.urandom(8).hex(), now_ms=self._ports.clock.now_ms()
+        )
+        request = CommitRequest(
+            app_id=checkpoint.app_id,
+            fence_app_id=checkpoint.fence_app_id,
+            sequence=sequence,
+            last_updated_ms=checkpoint.state.taken_at_ms,
+            ledger=checkpoint.ledger,
+            files=result.files,
+        )
+        version = commit_batch(
+            table,
+            request,
+            checkpoint.state,
+            planned_ms=planned_ms,
+            attempts=self._settings.commit_attempts,
+            clock=self._ports.clock,
+            progress=self._ports.progress,
+        )
+        self._count(result, sequence=sequence, version=version)
+        # The next batch stands on this commit: what landed between plan and commit has been looked at.
+        return replace(checkpoint.state, delta_version=version)
+
+    def _count(self, result: BatchResult, *, sequence: int, version: int) -> None:
+        summary = self._summary
+        summary.commits += 1
+        summary.sequence, summary.delta_version = sequence, version
+        summary.files += sum(1 for s in result.slices if s.finished)
+        summary.records += result.rows
+        summary.bytes_read += result.bytes_read
+        self._ports.progress.committed(result, sequence=sequence, version=version)

@@ -1,0 +1,86 @@
+"""The edges of a run, as the driver sees them. The real ones are Spark, Delta and a disk; tests have others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from blizzard.core.log import CommitFacts, TableFacts
+from blizzard.core.types import BatchPlan, BatchResult, DataFile, SourceFile, SourceIdentity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRequest:
+    """One commit, complete: every Add, both Txns and the ledger, or nothing."""
+
+    app_id: str
+    fence_app_id: str
+    sequence: int
+    last_updated_ms: int
+    ledger: str
+    files: tuple[DataFile, ...]
+
+
+class Source(Protocol):
+    @property
+    def identity(self) -> SourceIdentity: ...
+
+    def list(self) -> list[SourceFile]:
+        """Every matching file now, sorted by path."""
+
+
+class Table(Protocol):
+    """A Delta table. `append` must be atomic, and must fail if another commit took the same fence since `refresh`.
+
+    Every exception from `append` means that the outcome is unknown.
+    """
+
+    @property
+    def table_id(self) -> str: ...
+    @property
+    def schema_fingerprint(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+    def refresh(self) -> None: ...
+    def fence(self, pipeline: str) -> int | None: ...
+    def observe(self, pipeline: str, *, scan_commits: int) -> TableFacts: ...
+    def commits_after(self, version: int) -> tuple[CommitFacts, ...]: ...
+    def scan_back(self) -> Iterator[CommitFacts]: ...
+    def append(self, request: CommitRequest) -> None: ...
+    def make_durable(self, version: int) -> None: ...
+
+
+class TablePlace(Protocol):
+    """Where a table is, or is to be."""
+
+    def open(self) -> Table | None: ...
+    def create(self, pipeline: str) -> None:
+        """Make the table, with fence 0 of the pipeline. Losing a race to another creator is not an error."""
+
+
+class StopRequest(Protocol):
+    def requested(self) -> bool:
+        """Plan nothing more."""
+
+    def must_cancel(self) -> bool:
+        """Give up the batch under way."""
+
+
+class Ingestor(Protocol):
+    @property
+    def slots(self) -> int: ...
+    def run(self, plan: BatchPlan, *, sequence: int, stop: StopRequest) -> BatchResult: ...
+
+
+class Clock(Protocol):
+    def now_ms(self) -> int: ...
+    def sleep(self, seconds: float) -> None: ...
+
+
+class Progress(Protocol):
+    def note(self, message: str) -> None: ...
+    def warn(self, message: str) -> None: ...
+    def planned(self, plan: BatchPlan, *, sequence: int, backlog_files: int) -> None: ...
+    def committed(self, result: BatchResult, *, sequence: int, version: int) -> None: ...
+    def close(self) -> None: ...

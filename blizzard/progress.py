@@ -1,0 +1,79 @@
+"""What a person sees while a run goes: a bar on a terminal, plain lines elsewhere. Always on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TextIO
+
+from blizzard.core.types import BatchPlan, BatchResult
+
+_BAR_WIDTH = 24
+
+
+class TerminalProgress:
+    """A bar over the files of this run, redrawn at each step of a batch."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = out or sys.stderr
+        self._bar = self._out.isatty()
+        self._done = self._total = self._records = 0
+        self._bytes = 0
+        self._started = time.monotonic()
+
+    def note(self, message: str) -> None:
+        self._line(message)
+
+    def warn(self, message: str) -> None:
+        self._line(f"warning: {message}")
+
+    def planned(self, plan: BatchPlan, *, sequence: int, backlog_files: int) -> None:
+        self._total = self._done + backlog_files
+        if not self._bar:
+            self._line(
+                f"batch {sequence}: reading {len(plan.slices)} of {backlog_files} files in {len(plan.tasks)} tasks"
+            )
+        self._draw(f"batch {sequence}: reading {len(plan.slices)} files")
+
+    def committed(self, result: BatchResult, *, sequence: int, version: int) -> None:
+        self._done += sum(1 for s in result.slices if s.finished)
+        self._records += result.rows
+        self._bytes += result.bytes_read
+        if not self._bar:
+            self._line(
+                f"batch {sequence}: committed version {version}: {result.rows:,} records in {len(result.files)} files"
+                f" ({self._rate()})"
+            )
+        self._draw(f"batch {sequence}: committed version {version}")
+
+    def close(self) -> None:
+        if self._bar and self._total:
+            self._out.write("\n")
+
+    def _rate(self) -> str:
+        return f"{self._bytes / 1e6 / max(time.monotonic() - self._started, 1e-3):.0f} MB/s of JSON"
+
+    def _line(self, message: str) -> None:
+        clear = "\r\x1b[K" if self._bar else ""
+        self._out.write(f"{clear}{message}\n")
+        self._out.flush()
+
+    def _draw(self, what: str) -> None:
+        if not self._bar:
+            return
+        filled = _BAR_WIDTH * self._done // max(self._total, 1)
+        bar = "█" * filled + "░" * (_BAR_WIDTH - filled)
+        self._out.write(
+            f"\r\x1b[K{bar} {self._done}/{self._total} files  {self._records:,} records  {self._rate()}  {what}"
+        )
+        self._out.flush()
+
+
+class SilentProgress:
+    """For library use: the caller has the Summary."""
+
+    def note(self, message: str) -> None: ...
+    def warn(self, message: str) -> None: ...
+    def planned(self, plan: BatchPlan, *, sequence: int, backlog_files: int) -> None: ...
+    def committed(self, result: BatchResult, *, sequence: int, version: int) -> None: ...
+    def close(self) -> None: ...

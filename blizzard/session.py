@@ -1,0 +1,88 @@
+"""The Spark session of a command-line run. Under spark-submit the cluster's own settings stand; nothing here
+names a master."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from blizzard.errors import ConfigError, Temporary
+
+# For a session on this machine only: no web page, no port beyond loopback, no Spark log between our lines.
+_LOCAL_CONF = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+class LazySession:
+    """The running session if there is one, else one that is started when first asked for and stopped at the end.
+
+    A scheduled run that finds nothing new never pays for a JVM.
+    """
+
+    def __init__(self, conf: Mapping[str, str]) -> None:
+        self._conf = conf
+        self._session: Any = None
+        self._owned = False
+        self.startup_seconds = 0.0
+
+    def get(self) -> Any:
+        if self._session is None:
+            started = time.monotonic()
+            before = signal.getsignal(signal.SIGINT)
+            self._session, self._owned = _start(self._conf)
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGINT, before)  # pyspark puts in a handler of its own, which cancels all jobs
+            self.startup_seconds = time.monotonic() - started
+        return self._session
+
+    def stop(self) -> None:
+        if self._owned:
+            self._session.stop()
+
+
+def _start(conf: Mapping[str, str]) -> tuple[Any, bool]:
+    from pyspark.sql import SparkSession  # half a second that --help and status need not pay
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active, False
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started the JVM already
+    connect = "SPARK_REMOTE" in os.environ
+    local = not submitted and not connect and conf.get("spark.master", "local").startswith("local")
+    if not submitted and not connect:
+        require_java()
+    if local:
+        # Otherwise the workers run whatever python3 is first on PATH, without this environment's packages.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName("blizzard")
+    for key, value in ((_local_conf() if local else {}) | dict(conf)).items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate(), not submitted
+    except Exception as e:
+        raise Temporary(f"the Spark session could not be started: {e}", kind="spark_session") from e
+
+
+def _local_conf() -> dict[str, str]:
+    quiet = files("blizzard").joinpath("log4j2-quiet.properties")
+    return _LOCAL_CONF | {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet}"}
+
+
+def require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    if not java or not os.access(java, os.X_OK):
+        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on PATH"
+        raise ConfigError(f"Spark needs Java 17: {where}. Install a JDK 17 or set JAVA_HOME.", kind="no_java")

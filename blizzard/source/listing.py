@@ -1,0 +1,91 @@
+"""Listing a local source: every matching file below the root, in the byte order of its name.
+
+Names that begin with `_` or `.` are ignored, at every level. Nothing that matches is left out silently.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+
+from wcmatch import glob
+
+from blizzard.core.types import SourceFile
+from blizzard.errors import BadFile, ConfigError
+from blizzard.source.uri import SourceLocation
+
+
+def list_source(source: SourceLocation) -> list[SourceFile]:
+    if not os.path.isdir(source.root):
+        what = "is not a folder" if os.path.exists(source.root) else "does not exist"
+        raise ConfigError(f"the source {source.root} {what}", kind="source_not_found")
+    matches = compile_pattern(source.identity.pattern)
+    try:
+        files = list(_walk(source.root, "", matches))
+    except PermissionError as e:
+        raise ConfigError(f"the source cannot be listed: {e}", kind="source_not_readable") from e
+    files.sort(key=lambda file: file.path)  # code points of valid UTF-8 sort as their bytes do
+    return files
+
+
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """A glob over names relative to the root: `**` crosses folders, `{a,b}` is either."""
+    try:
+        positive, negative = glob.translate(
+            pattern, flags=glob.GLOBSTAR | glob.BRACE | glob.DOTGLOB | glob.FORCEUNIX | glob.CASE
+        )
+    except Exception as e:
+        raise ConfigError(f"source.pattern {pattern!r} is not a glob: {e}", kind="usage") from e
+    if negative or not positive:
+        raise ConfigError(f"source.pattern {pattern!r} is not a glob", kind="usage")
+    return re.compile("|".join(f"(?:{p})" for p in positive))
+
+
+def _walk(root: str, prefix: str, matches: re.Pattern[str]) -> Iterator[SourceFile]:
+    with os.scandir(os.path.join(root, prefix)) as entries:
+        for entry in entries:
+            if entry.name[0] in "_.":
+                continue
+            path = prefix + entry.name
+            if entry.is_dir():
+                inside = 0
+                for file in _walk(root, path + "/", matches):
+                    inside += 1
+                    yield file
+                if not inside and matches.match(path):
+                    raise BadFile(
+                        f"{os.path.join(root, path)} is a folder with the name of a data file and holds none."
+                        f" Remove it, or narrow source.pattern.",
+                        kind="source_is_directory",
+                    )
+            elif matches.match(path):
+                yield _source_file(entry, path)
+
+
+def _source_file(entry: os.DirEntry[str], path: str) -> SourceFile:
+    try:
+        path.encode()
+    except UnicodeEncodeError as e:
+        raise BadFile(
+            f"the name {os.fsencode(entry.path)!r} is not UTF-8, so no checkpoint can hold it. Rename the file.",
+            kind="source_name",
+        ) from e
+    try:
+        info = entry.stat()
+    except OSError as e:
+        raise BadFile(f"{entry.path} cannot be read: {e.strerror}", kind="source_not_readable") from e
+    if not stat.S_ISREG(info.st_mode):
+        raise BadFile(f"{entry.path} is not a regular file", kind="source_not_readable")
+    return SourceFile(
+        path=path,
+        size_bytes=info.st_size,
+        etag=etag_of(info),
+        # `mv` and `cp -p` keep old mtimes; ctime says when the name appeared here.
+        seen_ms=max(info.st_mtime_ns, info.st_ctime_ns) // 1_000_000,
+    )
+
+
+def etag_of(info: os.stat_result) -> str:
+    return str(info.st_mtime_ns)

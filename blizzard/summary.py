@@ -1,0 +1,37 @@
+"""What a run did, as one value: the JSON line others script against."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import orjson
+
+
+@dataclass(slots=True, kw_only=True)
+class Summary:
+    """Filled in as the run goes, so that a failure still reports what was committed before it."""
+
+    status: str = "running"  # then: done | idle | stopped | failed
+    exit_code: int = 0
+    error_kind: str | None = None
+    error: str | None = None
+    pipeline: str | None = None
+    table: str | None = None
+    delta_version: int | None = None
+    sequence: int | None = None
+    commits: int = 0
+    files: int = 0
+    records: int = 0
+    bad_records: int = 0
+    late_files: int = 0
+    backlog_files: int | None = None
+    bytes_read: int = 0
+    seconds: float = 0.0
+    recovery: str | None = None
+
+    def to_json(self) -> str:
+        return orjson.dumps(self.to_dict()).decode()
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"seconds": round(self.seconds, 3)}

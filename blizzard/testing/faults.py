@@ -1,0 +1,47 @@
+"""Named points at which a test can stop a real process, kill it, or lose an answer.
+
+Off unless BLIZZARD_FAULT is set: `point=ACTION[:ARG][@N]`, several joined with `;`. `hang:FILE` touches FILE and
+waits to be killed, `kill` is SIGKILL to this process, `raise` loses an answer; `@N` acts on the Nth visit only.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+
+_visits: Counter[str] = Counter()
+_HANG_SECONDS = 120
+
+
+class InjectedFault(Exception):
+    """Stands for an answer that never came."""
+
+
+def reach(point: str) -> None:
+    spec = os.environ.get("BLIZZARD_FAULT")
+    if not spec:
+        return
+    for rule in spec.split(";"):
+        name, _, action = rule.partition("=")
+        if name == point:
+            _visits[point] += 1
+            action, _, nth = action.partition("@")
+            if not nth or _visits[point] == int(nth):
+                _act(action, point)
+
+
+def _act(action: str, point: str) -> None:
+    verb, _, argument = action.partition(":")
+    match verb:
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "raise":
+            raise InjectedFault(f"injected at {point}")
+        case "hang":
+            with open(argument, "w", encoding="utf-8") as marker:
+                marker.write(f"{os.getpid()}\n")
+            time.sleep(_HANG_SECONDS)
+        case _:
+            raise ValueError(f"BLIZZARD_FAULT: unknown action {verb!r}")

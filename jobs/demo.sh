@@ -1,0 +1,17 @@
+#!/bin/sh
+# The main job on generated data: ingest, look, and ingest again. Everything it makes is below demo/.
+set -eu
+rm -rf demo
+say() { printf '\n$ %s\n' "$*"; }
+
+python -m blizzard.testing.samples demo/events --files 8 --records 20000
+DDL="$(python -m blizzard.testing.samples --print-ddl)"
+
+say blizzard run --source demo/events --table demo/table --schema "'$DDL'"
+blizzard run --source demo/events --table demo/table --schema "$DDL"
+
+say blizzard status --table demo/table --source demo/events
+blizzard status --table demo/table --source demo/events
+
+say blizzard run --source demo/events --table demo/table "   # again: nothing is new, nothing is ingested"
+blizzard run --source demo/events --table demo/table

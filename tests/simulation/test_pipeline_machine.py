@@ -1,0 +1,239 @@
+"""The real driver on an in-memory log: crashes at every step, lost answers, second drivers, partial files.
+
+Whatever happens, the table holds the records of the committed slices, each exactly once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from blizzard.core.log import pipelines_of
+from blizzard.core.plan import Limits
+from blizzard.errors import Fenced, Refused, Temporary
+from blizzard.pipeline import Ports, RunSettings, run_pipeline
+from blizzard.progress import SilentProgress
+from blizzard.stopping import NeverStop
+from blizzard.summary import Summary
+from blizzard.testing.memory import (
+    ConflictError,
+    Crash,
+    Fault,
+    MemoryClock,
+    MemoryIngestor,
+    MemoryPlace,
+    MemorySource,
+    World,
+    no_fault,
+)
+
+STEPS = [
+    *("before_create", "after_create", "observe", "before_ingest", "between_tasks", "after_ingest"),
+    *("refresh", "look", "before_append", "after_append", "durable"),
+]
+# Where the edge may raise without the process dying: any exception of a commit means "unknown".
+ANSWERS = ["before_append", "after_append"]
+
+limits = st.builds(
+    Limits,
+    max_files=st.integers(1, 4),
+    max_bytes=st.none() | st.integers(1, 40),
+    max_records=st.none() | st.integers(1, 30),
+)
+
+
+class PipelineMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+        self.late: set[str] = set()
+        self.runs = self.next_id = 0
+        self.refused_forever = False
+
+    # -- the driver ------------------------------------------------------------------------------------------------
+
+    def drive(self, data: st.DataObject, limit: Limits, fault: Fault = no_fault, **changes: Any) -> Summary:
+        self.runs += 1
+        summary = Summary()
+
+        def appetite(left: int) -> int:
+            return left if data.draw(st.booleans(), "whole slice") else data.draw(st.integers(0, left), "lines")
+
+        ports = Ports(
+            source=MemorySource(self.world),
+            place=MemoryPlace(self.world, fault),
+            ingestor=MemoryIngestor(self.world, data.draw(st.integers(1, 3), "slots"), appetite, fault),
+            clock=MemoryClock(self.world),
+            progress=SilentProgress(),
+            stop=NeverStop(),
+        )
+        run_settings = RunSettings(pipeline="p", run_id=f"run{self.runs}", limits=limit, **changes)
+        run_pipeline(ports, run_settings, summary)
+        return summary
+
+    # -- rules -----------------------------------------------------------------------------------------------------
+
+    @rule(
+        uploads=st.dictionaries(
+            st.text("abcd", min_size=1, max_size=4), st.lists(st.booleans(), max_size=12), min_size=1, max_size=8
+        )
+    )
+    def upload(self, uploads: dict[str, list[bool]]) -> None:
+        mark = self._mark()
+        for name, lines in uploads.items():
+            if name in self.world.sources:
+                continue
+            if mark is not None and name <= mark:
+                self.late.add(name)
+            self.world.sources[name] = [self.next_id + i if record else None for i, record in enumerate(lines)]
+            self.next_id += len(lines)
+
+    @rule(data=st.data(), limit=limits)
+    def run_to_the_end(self, data: st.DataObject, limit: Limits) -> None:
+        if self.refused_forever:
+            return
+        summary = self.drive(data, limit)
+        assert summary.backlog_files == 0
+        assert summary.late_files == len(self.late)
+        expected = {
+            i for name, ids in self.world.sources.items() if name not in self.late for i in ids if i is not None
+        }
+        assert set(self.world.rows()) == expected
+
+    @rule(data=st.data(), limit=limits, batches=st.integers(1, 3))
+    def run_a_few_batches(self, data: st.DataObject, limit: Limits, batches: int) -> None:
+        if not self.refused_forever:
+            self.drive(data, limit, max_batches=batches)
+
+    @rule(data=st.data(), limit=limits, step=st.sampled_from(STEPS), nth=st.integers(1, 4))
+    def crash(self, data: st.DataObject, limit: Limits, step: str, nth: int) -> None:
+        if self.refused_forever:
+            return
+        try:
+            self.drive(data, limit, _strike(step, nth, Crash()))
+        except Crash:
+            pass
+
+    @rule(data=st.data(), limit=limits, step=st.sampled_from(ANSWERS), nth=st.integers(1, 4), times=st.integers(1, 4))
+    def lose_an_answer(self, data: st.DataObject, limit: Limits, step: str, nth: int, times: int) -> None:
+        """The commit landed, or it did not, and the driver is told only that something went wrong."""
+        if self.refused_forever:
+            return
+        try:
+            self.drive(data, limit, _strike(step, nth, ConflictError("Concurrent transaction failed"), times))
+        except Temporary as e:
+            assert e.kind == "commit_failed"
+            assert step == "before_append"
+
+    @rule(data=st.data(), limit=limits, step=st.sampled_from(STEPS), nth=st.integers(1, 3))
+    def second_driver(self, data: st.DataObject, limit: Limits, step: str, nth: int) -> None:
+        """Another driver of the same pipeline commits in the middle of this one."""
+        if self.refused_forever:
+            return
+        before = len(self.world.log)
+
+        def intrude(at: str) -> None:
+            if strike(at):
+                self.drive(data, limit, max_batches=data.draw(st.integers(1, 2)))
+
+        strike = _nth(step, nth)
+        try:
+            self.drive(data, limit, intrude)
+        except Fenced:
+            assert len(self.world.log) > before
+
+    @precondition(lambda self: self.world.log)
+    @rule(data=st.data(), limit=limits, step=st.sampled_from(STEPS), nth=st.integers(1, 3))
+    def others_append_meanwhile(self, data: st.DataObject, limit: Limits, step: str, nth: int) -> None:
+        if self.refused_forever:
+            return
+        strike = _nth(step, nth)
+        self.drive(data, limit, lambda at: self.world.foreign_commit("OPTIMIZE", "") if strike(at) else None)
+
+    @precondition(lambda self: len(self.world.log) > 3)
+    @rule(data=st.data(), limit=limits, step=st.sampled_from(STEPS), nth=st.integers(1, 3))
+    def table_is_restored_meanwhile(self, data: st.DataObject, limit: Limits, step: str, nth: int) -> None:
+        """A RESTORE in the middle is noticed by this run or the next one, and by every one after it."""
+        if self.refused_forever or not any(c.txns for c, adds in self.world.log if adds):
+            return
+        struck = []
+        strike = _nth(step, nth)
+
+        def restore(at: str) -> None:
+            if strike(at):
+                struck.append(at)
+                self.world.foreign_commit("RESTORE", "")
+
+        try:
+            self.drive(data, limit, restore)
+        except Refused as e:
+            assert e.kind == "table_rewritten"
+        if struck:
+            self.refused_forever = True
+
+    @precondition(lambda self: self.refused_forever)
+    @rule(data=st.data(), limit=limits)
+    def a_restored_table_stays_refused(self, data: st.DataObject, limit: Limits) -> None:
+        try:
+            self.drive(data, limit)
+        except Refused as e:
+            assert e.kind == "table_rewritten"
+        else:
+            raise AssertionError("a run went on over a RESTORE")
+
+    # -- invariants ------------------------------------------------------------------------------------------------
+
+    @invariant()
+    def each_record_of_the_committed_slices_is_in_the_table_once(self) -> None:
+        rows = Counter(self.world.rows())
+        assert rows == Counter(self.world.committed_slices())
+        assert not rows or max(rows.values()) == 1
+
+    @invariant()
+    def every_listed_file_at_or_before_the_mark_is_committed_or_named(self) -> None:
+        found = pipelines_of(c for c, _ in reversed(self.world.log)).get("p")
+        if found is None:
+            return
+        state, rows = found[1].source_state, set(self.world.rows())
+        for name, lines in self.world.sources.items():
+            ids = [i for i in lines if i is not None]
+            if name in self.late:
+                assert not rows.intersection(ids)
+            elif state.is_finished(name):
+                assert rows.issuperset(ids)
+            else:
+                taken = [i for i in lines[: state.records_read(name)] if i is not None]
+                assert rows.intersection(ids) == set(taken)
+
+    def _mark(self) -> str | None:
+        found = pipelines_of(c for c, _ in reversed(self.world.log)).get("p")
+        return found[1].source_state.last_committed_file if found else None
+
+
+def _nth(step: str, nth: int) -> Any:
+    visits = Counter[str]()
+
+    def strike(at: str) -> bool:
+        visits[at] += 1
+        return at == step and visits[at] == nth
+
+    return strike
+
+
+def _strike(step: str, nth: int, error: BaseException, times: int = 1) -> Fault:
+    visits = Counter[str]()
+
+    def fault(at: str) -> None:
+        visits[at] += 1
+        if at == step and nth <= visits[at] < nth + times:
+            raise error
+
+    return fault
+
+
+TestPipelineMachine = PipelineMachine.TestCase
+TestPipelineMachine.settings = settings(max_examples=300, stateful_step_count=15, deadline=None)
