@@ -15,8 +15,6 @@ from blizzard.core.recover import Refuse, StartFrom, check_in_progress, decide_r
 from blizzard.core.types import SourceFile, SourceIdentity
 from blizzard.delta.table import DeltaRsPlace, DeltaRsTable
 from blizzard.errors import ConfigError, SchemaError
-from blizzard.ingest.job import SparkIngestor
-from blizzard.ingest.task import JobSpec
 from blizzard.inspection import TableStatus, read_status
 from blizzard.pipeline import Ports, RunSettings, run_pipeline
 from blizzard.ports import Progress, StopRequest
@@ -31,6 +29,8 @@ from blizzard.source.sample import sample_records
 from blizzard.source.uri import SourceLocation, default_pipeline, file_uri, local_path, locate_source
 from blizzard.stopping import NeverStop
 from blizzard.summary import Summary
+from blizzard.tasks.job import SparkIngestor
+from blizzard.tasks.task import JobSpec
 
 _PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 

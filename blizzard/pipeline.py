@@ -87,6 +87,7 @@ class _Run:
         return recovery
 
     def _create_table(self) -> Table:
+        _ = self._ports.ingestor.slots  # without a session that can fill it, no table is made
         self._ports.place.create(self._settings.pipeline)
         table = self._ports.place.open()
         if table is None:

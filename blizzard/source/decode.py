@@ -9,7 +9,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from isal import igzip, isal_zlib
 
@@ -20,7 +20,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
-_DAMAGED: tuple[type[Exception], ...] = (zlib.error, isal_zlib.error, igzip.BadGzipFile)
+_DAMAGED: Any = (zlib.error, isal_zlib.error, igzip.BadGzipFile)  # isal's stubs call its error an instance
 
 
 class ByteStream(Protocol):

@@ -1,7 +1,8 @@
 """Named points at which a test can stop a real process, kill it, or lose an answer.
 
 Off unless BLIZZARD_FAULT is set: `point=ACTION[:ARG][@N]`, several joined with `;`. `hang:FILE` touches FILE and
-waits to be killed, `kill` is SIGKILL to this process, `raise` loses an answer; `@N` acts on the Nth visit only.
+waits for BLIZZARD_HANG_S seconds (120) to be killed, `kill` is SIGKILL to this process, `raise` loses an answer;
+`@N` acts on the Nth visit only.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import time
 from collections import Counter
 
 _visits: Counter[str] = Counter()
-_HANG_SECONDS = 120
 
 
 class InjectedFault(Exception):
@@ -42,6 +42,6 @@ def _act(action: str, point: str) -> None:
         case "hang":
             with open(argument, "w", encoding="utf-8") as marker:
                 marker.write(f"{os.getpid()}\n")
-            time.sleep(_HANG_SECONDS)
+            time.sleep(float(os.environ.get("BLIZZARD_HANG_S", "120")))
         case _:
             raise ValueError(f"BLIZZARD_FAULT: unknown action {verb!r}")

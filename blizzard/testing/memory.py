@@ -195,7 +195,7 @@ class MemoryIngestor:
     def _attempt(self, slices: tuple[Slice, ...], budget: Budget, slot: int = 0) -> TaskReport:
         left = budget.max_records if budget.max_records is not None else 1 << 30
         rows: list[int] = []
-        reports = []
+        reports: list[SliceReport] = []
         for piece in slices:
             lines = self.world.sources[piece.path][piece.from_record :]
             wanted = self.appetite(len(lines))

@@ -25,7 +25,7 @@ _NOTES = (None, "gift", "naïve café", "次の日", "line\nbreak", 'a "quoted" 
 
 
 def event(record_id: int, rng: random.Random) -> dict[str, Any]:
-    items = [
+    items: list[dict[str, Any]] = [
         {"sku": f"sku-{rng.randrange(5000):04d}", "quantity": rng.randrange(1, 5), "price": rng.randrange(10**5) / 100}
         for _ in range(rng.randrange(4))
     ]

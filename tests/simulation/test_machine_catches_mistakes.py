@@ -70,5 +70,5 @@ def test_the_machine_catches(module: Any, name: str, mistake: Any, monkeypatch: 
         phases=[Phase.generate],
     )
     with pytest.raises(BaseException) as caught:  # any failure of the machine counts
-        run_state_machine_as_test(PipelineMachine, settings=search)  # type: ignore[no-untyped-call]
+        run_state_machine_as_test(PipelineMachine, settings=search)
     assert not isinstance(caught.value, KeyboardInterrupt | SystemExit)

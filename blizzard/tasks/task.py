@@ -11,13 +11,13 @@ import time
 from dataclasses import dataclass
 
 from blizzard.core.types import Budget, Slice, SliceReport, TaskFailure, TaskPlan, TaskReport
-from blizzard.ingest.parse import BadLine, RecordParser
-from blizzard.ingest.stats import indexed_leaves
-from blizzard.ingest.write import ParquetRoller
 from blizzard.schema import DeltaSchema
 from blizzard.schema.arrow import to_arrow
 from blizzard.source.decode import UnreadableSource, open_stream
 from blizzard.source.lines import Block, LineTooLong, ShorterThanBefore, head, read_blocks, skip_lines
+from blizzard.tasks.parse import BadLine, RecordParser
+from blizzard.tasks.stats import indexed_leaves
+from blizzard.tasks.write import ParquetRoller
 
 _BLOCK_BYTES = 4 * 1024 * 1024
 

@@ -15,11 +15,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from blizzard.core.types import DataFile
-from blizzard.ingest.stats import Leaf, file_stats
+from blizzard.tasks.stats import Leaf, file_stats
 from blizzard.testing.faults import reach
 
 # Arrow bytes per row group: large enough to compress well, small enough to keep a worker flat.
 _ROW_GROUP_BYTES = 32 * 1024 * 1024
+# Arrow takes about this many times the room of the Parquet it becomes.
+_SHRINKS = 4
 
 
 class ParquetRoller:
@@ -38,6 +40,8 @@ class ParquetRoller:
         self._folder, self._name_prefix, self._codec = folder, name_prefix, codec
         self._schema, self._leaves, self._target_bytes = schema, leaves, target_bytes
         self._nested = [leaf.path for leaf in leaves if leaf.parquet_column is None]
+        # A small target is met only if row groups are smaller still.
+        self._row_group_bytes = min(_ROW_GROUP_BYTES, max(1, target_bytes * _SHRINKS // 2))
         self._buffer: list[pa.Table] = []
         self._buffer_bytes = 0
         self._open: _OpenFile | None = None
@@ -48,14 +52,14 @@ class ParquetRoller:
     def written_bytes(self) -> int:
         """Parquet bytes so far, counting what is buffered at the size it will about have."""
         current = self._open.size_bytes if self._open is not None else 0
-        return sum(f.size_bytes for f in self.files) + current + self._buffer_bytes // 4
+        return sum(f.size_bytes for f in self.files) + current + self._buffer_bytes // _SHRINKS
 
     def write(self, table: pa.Table) -> None:
         if table.num_rows == 0:
             return
         self._buffer.append(table)
         self._buffer_bytes += table.nbytes
-        if self._buffer_bytes >= _ROW_GROUP_BYTES:
+        if self._buffer_bytes >= self._row_group_bytes:
             self._flush()
 
     def close(self) -> tuple[DataFile, ...]:

@@ -1,6 +1,6 @@
 """One batch as one Spark job: `spark.range(n).mapInArrow`, one task per slot, one small report row each.
 
-No RDD and no JVM call, so that it runs the same under Spark Connect. Only the reports of successful attempts come
+The work itself makes no RDD and no JVM call, so that it runs the same under Spark Connect. Only the reports of successful attempts come
 back, so a retried or speculative attempt never counts twice.
 """
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from blizzard.core.types import BatchPlan, BatchResult, TaskReport
 from blizzard.errors import Temporary
-from blizzard.ingest.task import JobSpec, run_task
+from blizzard.tasks.task import JobSpec, run_task
 
 _ROW = pa.schema([("slot", pa.int64()), ("report", pa.binary())])
 _ROW_DDL = "slot long, report binary"
@@ -55,7 +55,7 @@ class SparkIngestor:
 
 def default_slots(spark: Any) -> int:
     """How many tasks run at once. Spark Connect has no context to ask, only configuration."""
-    context = getattr(spark, "_sc", None)
+    context = _context(spark)
     if context is not None:
         return max(1, int(context.defaultParallelism))
     return max(1, int(spark.conf.get("spark.default.parallelism", "2")))
@@ -94,18 +94,26 @@ class _Job(threading.Thread):
         return ingest
 
     def _tag_jobs(self) -> None:
-        # Tags belong to the thread that sets them. Classic sessions have them since 4.0, job groups before.
-        if hasattr(self._spark, "addTag"):
-            self._spark.addTag(self._tag)
+        # Both belong to the thread that sets them. Tags exist on classic sessions since 4.0, but interrupting one
+        # from another thread found nothing to interrupt (measured on 4.1.1); the job group ended it at once.
+        context = _context(self._spark)
+        if context is not None:
+            context.setJobGroup(self._tag, "blizzard batch", interruptOnCancel=True)
         else:
-            self._spark.sparkContext.setJobGroup(self._tag, "blizzard batch", interruptOnCancel=True)
+            self._spark.addTag(self._tag)
 
     def cancel(self) -> None:
-        if hasattr(self._spark, "interruptTag"):
-            self._spark.interruptTag(self._tag)
+        context = _context(self._spark)
+        if context is not None:
+            context.cancelJobGroup(self._tag)
         else:
-            self._spark.sparkContext.cancelJobGroup(self._tag)
+            self._spark.interruptTag(self._tag)
         self.join(timeout=10)
+
+
+def _context(spark: Any) -> Any:
+    """The classic session's context; None under Spark Connect."""
+    return getattr(spark, "_sc", None)
 
 
 def _first_line(error: BaseException) -> str:

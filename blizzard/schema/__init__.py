@@ -1,0 +1,99 @@
+"""The vocabulary of schemas: which types exist, how columns are named and how a path to one is written.
+
+A schema is the JSON form that Delta keeps in `metaData.schemaString`, as a Python dict. Nothing here may
+import pyspark, pyarrow or deltalake: a schema is also read where none of them is needed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from blizzard.errors import SchemaError
+
+DeltaSchema: TypeAlias = dict[str, Any]
+DeltaType: TypeAlias = Any  # a str, or a dict for struct, array and map
+ColumnPath: TypeAlias = tuple[str, ...]
+
+# The name in Spark's JSON, and the word for it in DDL.
+PRIMITIVES = {
+    "boolean": "BOOLEAN",
+    "byte": "TINYINT",
+    "short": "SMALLINT",
+    "integer": "INT",
+    "long": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "string": "STRING",
+    "binary": "BINARY",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "timestamp_ntz": "TIMESTAMP_NTZ",
+}
+
+# Arrow's C interface refuses more than 64 levels and a map takes two of them: 31 nested maps pass, 32 do not.
+MAX_DEPTH = 30
+MAX_DECIMAL_DIGITS = 38
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_UNUSABLE_IN_NAME = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+_DECIMAL = re.compile(r"decimal\((\d{1,3}),(\d{1,3})\)", re.ASCII)
+
+
+def quote_name(name: str) -> str:
+    """The name as DDL writes it: in backticks unless it is a plain word."""
+    return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+def show_path(path: Sequence[str]) -> str:
+    """A nested column for a message: `user.tags.element`, with backticks where a name itself holds a dot."""
+    # A name may hold what a terminal would obey.
+    return _UNUSABLE_IN_NAME.sub("\ufffd", ".".join(map(quote_name, path)))
+
+
+def show_column(path: Sequence[str]) -> str:
+    """How a message calls this place in a schema; the empty path is the schema itself."""
+    return f"column {show_path(path)}" if path else "schema"
+
+
+def decimal_digits(name: str) -> tuple[int, int] | None:
+    """(precision, scale) of `decimal(p,s)`, or None for anything else, impossible decimals included."""
+    if (match := _DECIMAL.fullmatch(name)) is None:
+        return None
+    precision, scale = int(match[1]), int(match[2])
+    return (precision, scale) if decimal_is_possible(precision, scale) else None
+
+
+def decimal_is_possible(precision: int, scale: int) -> bool:
+    return 0 <= scale <= precision and 1 <= precision <= MAX_DECIMAL_DIGITS
+
+
+def check_names(names: Sequence[str], path: ColumnPath) -> None:
+    """Raise unless these can stand beside each other as the columns of one struct."""
+    if not names:
+        raise SchemaError(f"{show_column(path)}: it has no columns; name at least one, such as id BIGINT")
+    if problems := name_problems(names, path):
+        raise SchemaError("; ".join(problems))
+
+
+def name_problems(names: Sequence[str], path: ColumnPath) -> list[str]:
+    """Why these names cannot be the columns of one struct."""
+    problems: list[str] = []
+    spellings: dict[str, list[str]] = {}
+    for name in names:
+        spellings.setdefault(name.lower(), []).append(name)
+        if not name or _UNUSABLE_IN_NAME.search(name):
+            reason = "holds a control character" if name else "is empty"
+            problems.append(f"{show_column(path)}: the column name {name!r} {reason}; rename it in the source")
+    for same in spellings.values():
+        if len(same) > 1:
+            where, written = show_column((*path, same[0])), ", ".join(map(quote_name, same))
+            problems.append(f"{where}: named more than once ({written}); Delta ignores case, so keep only one")
+    return problems
+
+
+def check_depth(path: ColumnPath) -> None:
+    if len(path) > MAX_DEPTH:
+        start = show_path(path[:3])
+        raise SchemaError(f"column {start}...: nested more than {MAX_DEPTH} deep; flatten it in the source")

@@ -1,0 +1,79 @@
+"""Whether a schema the user gave is the one the table has, in sentences, and a fingerprint to compare by.
+
+Order, comments and other metadata never count as a difference here; the fingerprint does see the order, since
+files are written in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from blizzard.schema import ColumnPath, DeltaSchema, DeltaType, quote_name, show_path
+from blizzard.schema.ddl import show_type
+
+
+def schema_differences(given: DeltaSchema, table: DeltaSchema) -> tuple[str, ...]:
+    """How `given` differs from the table's schema, one sentence each; empty if it fits."""
+    return tuple(_struct_differences(given, table, ()))
+
+
+def fingerprint(schema: DeltaSchema) -> str:
+    """16 hex digits that change with any name, type, nullability or order, and with nothing else."""
+    canonical = json.dumps(_bare(schema), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()[:16]
+
+
+def _struct_differences(given: dict[str, Any], table: dict[str, Any], path: ColumnPath) -> Iterator[str]:
+    in_table = {field["name"].lower(): field for field in table["fields"]}
+    for field in given["fields"]:
+        here = (*path, field["name"])
+        other = in_table.pop(field["name"].lower(), None)
+        if other is None:
+            yield f"{show_path(here)}: given {show_type(field['type'])}, missing in the table"
+            continue
+        if other["name"] != field["name"]:
+            yield f"{show_path(here)}: given with this case, the table has {quote_name(other['name'])}"
+        yield from _null_differences(field["nullable"], other["nullable"], here)
+        yield from _type_differences(field["type"], other["type"], here)
+    for field in in_table.values():
+        here = (*path, field["name"])
+        yield f"{show_path(here)}: table {show_type(field['type'])}, missing in the given schema"
+
+
+def _null_differences(given_nullable: bool, table_nullable: bool, path: ColumnPath) -> Iterator[str]:
+    # The other way round is no difference: the table's NOT NULL is checked for every record anyway.
+    if table_nullable and not given_nullable:
+        yield f"{show_path(path)}: given NOT NULL, table nullable"
+
+
+def _type_differences(given: DeltaType, table: DeltaType, path: ColumnPath) -> Iterator[str]:
+    match (given, table):
+        case ({"type": "struct"}, {"type": "struct"}):
+            yield from _struct_differences(given, table, path)
+        case ({"type": "array"}, {"type": "array"}):
+            here = (*path, "element")
+            yield from _null_differences(given["containsNull"], table["containsNull"], here)
+            yield from _type_differences(given["elementType"], table["elementType"], here)
+        case ({"type": "map"}, {"type": "map"}):
+            here = (*path, "value")
+            yield from _type_differences(given["keyType"], table["keyType"], (*path, "key"))
+            yield from _null_differences(given["valueContainsNull"], table["valueContainsNull"], here)
+            yield from _type_differences(given["valueType"], table["valueType"], here)
+        case _ if given != table:
+            yield f"{show_path(path)}: given {show_type(given)}, table {show_type(table)}"
+
+
+def _bare(data_type: Any) -> Any:
+    """The same type without the metadata of any field. (A column may itself be called "metadata".)"""
+    match data_type:
+        case {"type": "struct", "fields": fields}:
+            return [
+                {"name": field["name"], "type": _bare(field["type"]), "nullable": field["nullable"]} for field in fields
+            ]
+        case dict():
+            return {key: _bare(value) for key, value in data_type.items()}
+        case _:
+            return data_type

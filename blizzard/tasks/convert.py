@@ -1,0 +1,207 @@
+"""From what pyarrow's JSON reader can read to the exact types of the table, a column at a time.
+
+pyarrow takes a date for a number, a binary for its raw text, and drops the zone of a timestamp without one;
+those are read as strings and converted here. Whatever is not certainly exact raises `DoubtError`, and a quick
+look at single lines tells which are to blame. Nothing is decided here: the reference decides.
+"""
+
+from __future__ import annotations
+
+import sys
+from decimal import Decimal
+from itertools import chain, compress
+from operator import not_
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from blizzard.schema import DeltaSchema, DeltaType
+from blizzard.tasks.records import FIRST_US, INTEGER_BITS, LAST_US, PATTERNS, from_base64
+
+_DAY_US = 86_400_000_000
+_LARGEST_FLOAT = (2 - 2**-23) * 2.0**127
+
+# All at once, Python's garbage collector took longer than the looking: 230 ms instead of 68 for 24,743 lines.
+_LOOK_LINES = 1000
+_PYTHON_TYPES: dict[str, set[type]] = {
+    **{name: {int} for name in INTEGER_BITS},
+    **{name: {int, float} for name in ("float", "double")},
+    **{name: {str} for name in ("string", "binary", *PATTERNS)},
+    "boolean": {bool},
+    "struct": {dict},
+    "array": {list},
+}
+
+
+class DoubtError(Exception):
+    """The fast path cannot vouch for these lines. `row` is where to look first, if there is an idea."""
+
+    def __init__(self, row: int | None = None) -> None:
+        super().__init__(row)
+        self.row = row
+
+
+def reading_type(target: pa.DataType) -> pa.DataType | None:
+    """The type to ask pyarrow's JSON reader for, or None if it has no way to read this one (a map)."""
+    if pa.types.is_map(target):
+        return None
+    if pa.types.is_struct(target):
+        fields = [(field.name, reading_type(field.type)) for field in target]
+        return None if any(inner is None for _, inner in fields) else pa.struct(fields)
+    if pa.types.is_list(target):
+        element = reading_type(target.value_type)
+        return None if element is None else pa.list_(pa.field("element", element))
+    if pa.types.is_decimal(target):
+        # In 128 bits pyarrow's reader wraps around unseen: 4e20 in a decimal(38,18) becomes 59717633079061536536.6.
+        return pa.decimal256(target.precision, target.scale)
+    if pa.types.is_date(target) or pa.types.is_binary(target) or target == pa.timestamp("us"):
+        return pa.string()
+    return target
+
+
+def holds_decimal(target: pa.DataType) -> bool:
+    if pa.types.is_struct(target):
+        return any(holds_decimal(field.type) for field in target)
+    return holds_decimal(target.value_type) if pa.types.is_list(target) else pa.types.is_decimal(target)
+
+
+def finish_table(table: pa.Table, target: pa.Schema) -> pa.Table:
+    """The same rows in exactly the target's types, or `DoubtError`."""
+    columns = []
+    for field in target:
+        chunks = table.column(field.name).chunks
+        column = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+        columns.append(_finish_field(column, field, parent=None, by_row=True))
+    return pa.Table.from_arrays(columns, schema=target)
+
+
+def _finish_field(array: Any, field: pa.Field, *, parent: Any, by_row: bool) -> Any:
+    if not field.nullable and array.null_count:
+        missing = array.is_null()
+        # A field of a null struct is null too, and rightly so.
+        _refuse(missing if parent is None else pc.and_(missing, parent.is_valid()), by_row)
+    return _finish_array(array, field.type, by_row)
+
+
+def _finish_array(array: Any, target: pa.DataType, by_row: bool) -> Any:
+    if array.offset:
+        raise DoubtError  # the buffers below are taken whole
+    if pa.types.is_struct(target):
+        children = [_finish_field(array.field(i), field, parent=array, by_row=by_row) for i, field in enumerate(target)]
+        return _rebuild(array, target, children)
+    if pa.types.is_list(target):
+        child = _finish_field(array.values, target.value_field, parent=None, by_row=False)
+        return _rebuild(array, target, [child])
+    return _finish_scalars(array, target, by_row)
+
+
+def _rebuild(array: Any, target: pa.DataType, children: list[Any]) -> Any:
+    own_buffers = array.buffers()[: 1 if pa.types.is_struct(target) else 2]
+    return pa.Array.from_buffers(target, len(array), own_buffers, array.null_count, 0, children)
+
+
+def _finish_scalars(array: Any, target: pa.DataType, by_row: bool) -> Any:
+    if pa.types.is_floating(target):
+        # A number beyond the range arrives as infinity: 1e39 in a float, 1.7976931348623159e308 in a double.
+        largest = _LARGEST_FLOAT if pa.types.is_float32(target) else sys.float_info.max
+        _refuse_outside(array, -largest, largest, by_row)
+    elif pa.types.is_decimal(target):
+        # pyarrow counts the digits before it adds those of the scale, so that 100000000 passes for decimal(10,2).
+        largest_decimal = Decimal((0, (9,) * target.precision, -target.scale))
+        _refuse_outside(array, largest_decimal.copy_negate(), largest_decimal, by_row)
+        return array.cast(target)
+    elif pa.types.is_binary(target):
+        return _decode_base64(array, by_row)
+    elif pa.types.is_date(target):
+        array = _cast_text(array, target)
+        # pyarrow knows a year 0, and a zone can lead out of the years 1 to 9999.
+        _refuse_outside(array.view(pa.int32()), FIRST_US // _DAY_US, LAST_US // _DAY_US, by_row)
+    elif pa.types.is_timestamp(target):
+        array = _cast_text(array, target) if target.tz is None else array
+        _refuse_outside(array.view(pa.int64()), FIRST_US, LAST_US, by_row)
+    return array
+
+
+def _cast_text(array: Any, target: pa.DataType) -> Any:
+    """pyarrow's cast is strict where its JSON reader is not: it refuses a zone where the type has none."""
+    try:
+        return array.cast(target)
+    except pa.ArrowInvalid:
+        raise DoubtError from None
+
+
+def _decode_base64(array: Any, by_row: bool) -> Any:
+    content: list[bytes | None] = []
+    for row, text in enumerate(array.to_pylist()):
+        value = None if text is None else from_base64(text)
+        if value is None and text is not None:
+            raise DoubtError(row if by_row else None)
+        content.append(value)
+    return pa.array(content, pa.binary())
+
+
+def _refuse_outside(numbers: Any, low: Any, high: Any, by_row: bool) -> None:
+    extremes = pc.min_max(numbers)
+    lowest, highest = extremes["min"].as_py(), extremes["max"].as_py()
+    if lowest is None or (low <= lowest and highest <= high):
+        return
+    # The first one outside, not the lowest: what comes before the suspect is then clean.
+    _refuse(pc.less(numbers, pa.scalar(low, numbers.type)), by_row)
+    _refuse(pc.greater(numbers, pa.scalar(high, numbers.type)), by_row)
+    raise DoubtError
+
+
+def _refuse(mask: Any, by_row: bool) -> None:
+    row = pc.index(mask, value=True).as_py()
+    if row >= 0:
+        raise DoubtError(row if by_row else None)
+
+
+def find_suspects(lines: list[bytes], schema: DeltaSchema) -> set[int]:
+    """Which of these lines are probably bad: a look at their columns, six times as fast as the reference.
+
+    orjson shows no repeated key and no exact number, so what is left may still hold bad lines, but few.
+    """
+    suspects: set[int] = set()
+    for start in range(0, len(lines), _LOOK_LINES):
+        rows: list[int] = []
+        records: list[Any] = []
+        for row, line in enumerate(lines[start : start + _LOOK_LINES], start):
+            try:
+                records.append(orjson.loads(line))
+                rows.append(row)
+            except orjson.JSONDecodeError:
+                suspects.add(row)
+        _suspect(records, rows, schema, nullable=False, suspects=suspects)
+    return suspects
+
+
+def _suspect(values: list[Any], rows: list[int], data_type: DeltaType, *, nullable: bool, suspects: set[int]) -> None:
+    allowed = _PYTHON_TYPES.get(data_type if isinstance(data_type, str) else data_type["type"])
+    if allowed is None:
+        return
+    kinds = set(map(type, values))
+    if not kinds <= allowed:
+        fits = [type(value) in allowed for value in values]
+        misfits = zip(compress(rows, map(not_, fits)), compress(values, map(not_, fits)), strict=True)
+        suspects.update(row for row, value in misfits if value is not None or not nullable)
+        rows, values = list(compress(rows, fits)), list(compress(values, fits))
+    match data_type:
+        case {"type": "struct", "fields": fields}:
+            for field in fields:
+                inner = [value.get(field["name"]) for value in values]
+                _suspect(inner, rows, field["type"], nullable=field["nullable"], suspects=suspects)
+        case {"type": "array", "elementType": element, "containsNull": inner_nullable}:
+            inner_rows = [row for row, value in zip(rows, values, strict=True) for _ in value]
+            inner = list(chain.from_iterable(values))
+            _suspect(inner, inner_rows, element, nullable=inner_nullable, suspects=suspects)
+        case str() if data_type in INTEGER_BITS:
+            limit = 1 << (INTEGER_BITS[data_type] - 1)
+            if values and not (-limit <= min(values) and max(values) < limit):
+                suspects.update(compress(rows, [not -limit <= value < limit for value in values]))
+        case str() if data_type in PATTERNS:
+            texts = pa.array(values, pa.string())
+            fit = pc.match_substring_regex(texts, f"^(?:{PATTERNS[data_type]})$")
+            suspects.update(rows[position] for position in pc.indices_nonzero(pc.invert(fit)).to_pylist())
