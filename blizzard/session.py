@@ -59,20 +59,33 @@ def _start(conf: Mapping[str, str]) -> tuple[Any, bool]:
         return active, False
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started the JVM already
     connect = "SPARK_REMOTE" in os.environ
-    local = not submitted and not connect and conf.get("spark.master", "local").startswith("local")
+    settings = dict(conf)
     if not submitted and not connect:
         require_java()
-    if local:
+        if _is_local(conf.get("spark.master")):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            settings = _local_conf() | settings
+    if not connect and _is_local(_submitted_master() if submitted else conf.get("spark.master")):
         # Otherwise the workers run whatever python3 is first on PATH, without this environment's packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName("blizzard")
-    for key, value in ((_local_conf() if local else {}) | dict(conf)).items():
+    for key, value in settings.items():
         builder = builder.config(key, value)
     try:
         return builder.getOrCreate(), not submitted
     except Exception as e:
         raise Temporary(f"the Spark session could not be started: {e}", kind="spark_session") from e
+
+
+def _is_local(master: str | None) -> bool:
+    return master is None or master.startswith("local")
+
+
+def _submitted_master() -> str | None:
+    from pyspark import SparkConf
+
+    master = SparkConf().get("spark.master")
+    return None if master is None else str(master)
 
 
 def _local_conf() -> dict[str, str]:

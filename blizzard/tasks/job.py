@@ -1,7 +1,7 @@
 """One batch as one Spark job: `spark.range(n).mapInArrow`, one task per slot, one small report row each.
 
-The work itself makes no RDD and no JVM call, so that it runs the same under Spark Connect. Only the reports of successful attempts come
-back, so a retried or speculative attempt never counts twice.
+The work itself makes no RDD and no JVM call, so that it runs the same under Spark Connect. Only the reports of
+successful attempts come back, so a retried or speculative attempt never counts twice.
 """
 
 from __future__ import annotations
