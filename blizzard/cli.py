@@ -171,7 +171,8 @@ def _tell(summary: Summary) -> None:
     if summary.status == "idle":
         text = "nothing new"
     else:
-        text = f"{summary.status}: {summary.records:,} records of {summary.files:,} files in {summary.commits} commits"
+        commits = "1 commit" if summary.commits == 1 else f"{summary.commits:,} commits"
+        text = f"{summary.status}: {summary.records:,} records, {summary.files:,} files finished, {commits}"
     sys.stderr.write(f"{text}; table version {summary.delta_version}, {summary.seconds:.1f} s\n")
 
 

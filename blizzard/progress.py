@@ -19,7 +19,7 @@ class TerminalProgress:
         self._bar = self._out.isatty()
         self._done = self._total = self._records = 0
         self._bytes = 0
-        self._started = time.monotonic()
+        self._started: float | None = None
 
     def note(self, message: str) -> None:
         self._line(message)
@@ -29,6 +29,7 @@ class TerminalProgress:
 
     def planned(self, plan: BatchPlan, *, sequence: int, backlog_files: int) -> None:
         self._total = self._done + backlog_files
+        self._started = self._started or time.monotonic()
         if not self._bar:
             self._line(
                 f"batch {sequence}: reading {len(plan.slices)} of {backlog_files} files in {len(plan.tasks)} tasks"
@@ -51,7 +52,8 @@ class TerminalProgress:
             self._out.write("\n")
 
     def _rate(self) -> str:
-        return f"{self._bytes / 1e6 / max(time.monotonic() - self._started, 1e-3):.0f} MB/s of JSON"
+        seconds = time.monotonic() - self._started if self._started is not None else 0.0
+        return f"{self._bytes / 1e6 / max(seconds, 1e-3):.0f} MB/s of JSON"
 
     def _line(self, message: str) -> None:
         clear = "\r\x1b[K" if self._bar else ""

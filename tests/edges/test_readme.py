@@ -1,0 +1,53 @@
+"""The README keeps its word: every key is in its table, every test it names exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from blizzard.config import KEYS
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def row(name: str, default: Any, text: str) -> str:
+    match default:
+        case None:
+            shown = ""
+        case float():
+            shown = f"{default:g}"
+        case int() if default % 2**20 == 0:
+            shown = f"{default // 2**20}MiB"
+        case _:
+            shown = f"{default:,}" if isinstance(default, int) else f"`{default}`"
+    return f"| `{name}` | {shown} | {text} |"
+
+
+def config_table() -> str:
+    return "\n".join(row(name, key.default, key.help) for name, key in KEYS.items())
+
+
+def test_the_configuration_table_lists_every_key_as_it_is() -> None:
+    assert config_table() in README
+
+
+def test_every_test_a_guarantee_names_exists() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", README)
+    assert len(named) > 10
+    for file, test in named:
+        text = (ROOT / file).read_text()
+        assert not test or f"def {test}(" in text, f"{file}::{test}"
+
+
+def test_every_file_the_readme_links_to_exists() -> None:
+    for link in re.findall(r"\]\(([\w./-]+)\)", README):
+        assert (ROOT / link).exists(), link
+
+
+def test_the_commands_of_the_readme_are_the_commands_there_are() -> None:
+    from blizzard.cli import build_parser
+
+    (commands,) = [a for a in build_parser()._actions if a.dest == "command"]
+    assert set(commands.choices or ()) == set(re.findall(r"\| `blizzard (\w+)", README))
