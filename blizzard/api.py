@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from blizzard.core.recover import Refuse, StartFrom, check_in_progress, decide_r
 from blizzard.core.types import SourceFile, SourceIdentity
 from blizzard.delta.table import DeltaRsPlace, DeltaRsTable
 from blizzard.errors import ConfigError, SchemaError
+from blizzard.inflight import ThreadBackground
 from blizzard.inspection import TableStatus, read_status
 from blizzard.pipeline import Ports, RunSettings, run_pipeline
 from blizzard.ports import Progress, StopRequest
@@ -51,7 +52,7 @@ class LocalSource:
     def identity(self) -> SourceIdentity:
         return self.location.identity
 
-    def list(self) -> list[SourceFile]:
+    def list(self) -> Sequence[SourceFile]:
         return list_source(self.location)
 
 
@@ -167,11 +168,12 @@ def run_job(
         max_record_bytes=config["limits.max_record_bytes"],
         indexed_columns=table.indexed_columns if table is not None else 32,
     )
-    stop = stop or NeverStop()
+    stop, background = stop or NeverStop(), ThreadBackground()
     ports = Ports(
         source=job.source,
         place=job.place(),
         ingestor=SparkIngestor(session, spec, slots=config["spark.slots"]),
+        background=background,
         clock=SystemClock(),
         progress=progress or SilentProgress(),
         stop=stop,
@@ -183,11 +185,13 @@ def run_job(
         scan_commits=config["checkpoint.scan_commits"],
         start_from=job.start_from,
         max_batches=job.max_batches,
+        max_inflight=config["limits.max_inflight"],
     )
     try:
         run_pipeline(ports, settings, summary)
         summary.status = "stopped" if stop.requested() else "done" if summary.commits else "idle"
     finally:
+        background.close()
         summary.seconds = time.monotonic() - started
     return summary
 

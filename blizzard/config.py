@@ -104,6 +104,9 @@ KEYS: dict[str, Key] = {
     "limits.max_records": Key(
         parse=_number(at_least=1, optional=True), default=None, help="lines read in one batch at most"
     ),
+    "limits.max_inflight": Key(
+        parse=_number(at_least=1), default=2, help="batches in flight: the next is read while the last one commits"
+    ),
     "limits.max_record_bytes": Key(
         parse=_number(at_least=1, unit_bytes=True), default=16 * 2**20, help="a longer line is a bad record"
     ),
@@ -136,7 +139,6 @@ NOT_BUILT = (
     "table.partition_by",
     "schema.evolution",
     "schema.hints",
-    "limits.max_inflight",
     "bad_records",
     "bad_files",
     "late_files",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +51,7 @@ def read_status(
     uri: str,
     scan_commits: int,
     source: SourceIdentity | None = None,
-    listing: list[SourceFile] | None = None,
+    listing: Sequence[SourceFile] | None = None,
 ) -> TableStatus:
     """`source` keeps the pipelines that read it; with a `listing` of it their backlog is told, too."""
     statuses = tuple(
@@ -67,7 +67,7 @@ def _pipeline_status(
     commit: CommitFacts,
     state: CheckpointState,
     scan_commits: int,
-    listing: list[SourceFile] | None,
+    listing: Sequence[SourceFile] | None,
 ) -> PipelineStatus:
     facts = table.observe(state.pipeline, scan_commits=scan_commits)
     recovery = decide_recovery(facts, pipeline=state.pipeline, source=None, start_from=None)

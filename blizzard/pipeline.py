@@ -1,22 +1,23 @@
 """The whole story of a run: recover, list, plan, ingest, commit, until drained or told to stop.
 
-The only state that outlives a batch is in the Delta log; after any doubt it is read again from there.
+The only state that outlives a run is in the Delta log; after any doubt it is read again from there.
 """
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from blizzard.core.batch import RunIdentity, next_checkpoint, state_before
+from blizzard.core.batch import RunIdentity, state_before
 from blizzard.core.late import find_late_files
 from blizzard.core.plan import Limits, count_backlog, is_drained, plan_batch
 from blizzard.core.recover import Fresh, Refuse, Resume, StartFrom, check_in_progress, decide_recovery
 from blizzard.core.state import CheckpointState
-from blizzard.core.types import BatchResult, SourceFile
-from blizzard.delta.commit import PositionMoved, commit_batch
+from blizzard.core.types import SourceFile
+from blizzard.delta.commit import PositionMoved
 from blizzard.errors import Refused, error_of_failure
-from blizzard.ports import Clock, CommitRequest, Ingestor, Progress, Source, StopRequest, Table, TablePlace
+from blizzard.inflight import CommitQueue
+from blizzard.ports import Background, Clock, Ingestor, Progress, Source, StopRequest, Table, TablePlace
 from blizzard.summary import Summary
 
 
@@ -28,6 +29,7 @@ class RunSettings:
     scan_commits: int = 100
     start_from: StartFrom | None = None
     max_batches: int | None = None
+    max_inflight: int = 2
     commit_attempts: int = 3
 
 
@@ -36,6 +38,7 @@ class Ports:
     source: Source
     place: TablePlace
     ingestor: Ingestor
+    background: Background
     clock: Clock
     progress: Progress
     stop: StopRequest
@@ -53,7 +56,7 @@ def run_pipeline(ports: Ports, settings: RunSettings, summary: Summary) -> None:
 
 
 class _Run:
-    def __init__(self, ports: Ports, settings: RunSettings, summary: Summary, listing: list[SourceFile]) -> None:
+    def __init__(self, ports: Ports, settings: RunSettings, summary: Summary, listing: Sequence[SourceFile]) -> None:
         self._ports, self._settings, self._summary, self._listing = ports, settings, summary, listing
 
     def drain(self) -> None:
@@ -67,9 +70,29 @@ class _Run:
         recovery = self._recover(table)
         state = self._state_before(recovery, table)
         self._check_listing(state, table)
-        while not (self._ports.stop.requested() or self._at_max_batches() or self._drained(state)):
-            state = self._run_batch(table, state)
         self._summary.backlog_files, _ = count_backlog(state.source_state, self._listing)
+        commits = CommitQueue(self._ports, self._settings, self._summary, table, state.delta_version)
+        with commits.finished_in_order():
+            while self._goes_on(state, commits):
+                state = self._ingest_batch(state, commits)
+
+    def _goes_on(self, state: CheckpointState, commits: CommitQueue) -> bool:
+        limit = self._settings.max_batches
+        return not (
+            self._ports.stop.requested()
+            or (limit is not None and self._summary.commits + commits.pending >= limit)
+            or is_drained(state.source_state, self._listing)
+        )
+
+    def _ingest_batch(self, state: CheckpointState, commits: CommitQueue) -> CheckpointState:
+        """Read one batch, queue its commit, and return the state the next one is planned on."""
+        sequence, planned_ms = state.sequence + 1, self._ports.clock.now_ms()
+        plan = plan_batch(state.source_state, self._listing, self._settings.limits, slots=self._ports.ingestor.slots)
+        self._ports.progress.planned(plan, sequence=sequence, backlog_files=self._summary.backlog_files or 0)
+        result = self._ports.ingestor.run(plan, sequence=sequence, stop=commits)
+        if result.failure is not None:
+            raise error_of_failure(result.failure)
+        return commits.add(state, plan, result, planned_ms=planned_ms)
 
     def _recover(self, table: Table | None) -> Resume | Fresh:
         facts = None
@@ -119,50 +142,3 @@ class _Run:
                 f"{len(late)} late files sort at or before the mark and were never ingested; they are not read now"
                 f" either: {names}. Give them a name after {state.source_state.last_committed_file} to have them read."
             )
-
-    def _at_max_batches(self) -> bool:
-        return self._settings.max_batches is not None and self._summary.commits >= self._settings.max_batches
-
-    def _drained(self, state: CheckpointState) -> bool:
-        return is_drained(state.source_state, self._listing)
-
-    def _run_batch(self, table: Table, state: CheckpointState) -> CheckpointState:
-        sequence, planned_ms = state.sequence + 1, self._ports.clock.now_ms()
-        plan = plan_batch(state.source_state, self._listing, self._settings.limits, slots=self._ports.ingestor.slots)
-        backlog_files, _ = count_backlog(state.source_state, self._listing)
-        self._ports.progress.planned(plan, sequence=sequence, backlog_files=backlog_files)
-        result = self._ports.ingestor.run(plan, sequence=sequence, stop=self._ports.stop)
-        if result.failure is not None:
-            raise error_of_failure(result.failure)
-        checkpoint = next_checkpoint(
-            state, plan, result, batch_id=os.urandom(8).hex(), now_ms=self._ports.clock.now_ms()
-        )
-        request = CommitRequest(
-            app_id=checkpoint.app_id,
-            fence_app_id=checkpoint.fence_app_id,
-            sequence=sequence,
-            last_updated_ms=checkpoint.state.taken_at_ms,
-            ledger=checkpoint.ledger,
-            files=result.files,
-        )
-        version = commit_batch(
-            table,
-            request,
-            checkpoint.state,
-            planned_ms=planned_ms,
-            attempts=self._settings.commit_attempts,
-            clock=self._ports.clock,
-            progress=self._ports.progress,
-        )
-        self._count(result, sequence=sequence, version=version)
-        # The next batch stands on this commit: what landed between plan and commit has been looked at.
-        return replace(checkpoint.state, delta_version=version)
-
-    def _count(self, result: BatchResult, *, sequence: int, version: int) -> None:
-        summary = self._summary
-        summary.commits += 1
-        summary.sequence, summary.delta_version = sequence, version
-        summary.files += sum(1 for s in result.slices if s.finished)
-        summary.records += result.rows
-        summary.bytes_read += result.bytes_read
-        self._ports.progress.committed(result, sequence=sequence, version=version)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,7 +26,7 @@ class Source(Protocol):
     @property
     def identity(self) -> SourceIdentity: ...
 
-    def list(self) -> list[SourceFile]:
+    def list(self) -> Sequence[SourceFile]:
         """Every matching file now, sorted by path."""
 
 
@@ -71,6 +71,22 @@ class Ingestor(Protocol):
     @property
     def slots(self) -> int: ...
     def run(self, plan: BatchPlan, *, sequence: int, stop: StopRequest) -> BatchResult: ...
+
+
+class Pending(Protocol):
+    """A commit under way."""
+
+    def done(self) -> bool: ...
+    def result(self) -> int:
+        """The version it landed in; raises what it raised."""
+
+    def exception(self) -> BaseException | None: ...
+
+
+class Background(Protocol):
+    """Runs commits one after the other, in the order they are given, beside the next batch."""
+
+    def start(self, commit: Callable[[], int]) -> Pending: ...
 
 
 class Clock(Protocol):

@@ -28,10 +28,14 @@ class Summary:
     backlog_files: int | None = None
     bytes_read: int = 0
     seconds: float = 0.0
+    blocked_seconds: float = 0.0  # spent waiting for a commit before the next batch could be planned
     recovery: str | None = None
 
     def to_json(self) -> str:
         return orjson.dumps(self.to_dict()).decode()
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"seconds": round(self.seconds, 3)}
+        return asdict(self) | {
+            "seconds": round(self.seconds, 3),
+            "blocked_seconds": round(self.blocked_seconds, 3),
+        }

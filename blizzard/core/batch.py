@@ -57,25 +57,28 @@ def state_before(
     )
 
 
-def next_checkpoint(
+def next_state(
     previous: CheckpointState, plan: BatchPlan, result: BatchResult, *, batch_id: str, now_ms: int
-) -> Checkpoint:
-    """`previous` is the state before the batch, with the version the batch was planned on."""
+) -> CheckpointState:
+    """The state after the batch. It may be planned on at once; it means something only when it is committed."""
     check_result(plan, result)
-    source_state = prune_finished(advance_mark(apply_reports(previous.source_state, result.slices), plan.frontier))
-    state = replace(
+    return replace(
         previous,
         sequence=previous.sequence + 1,
         batch_id=batch_id,
         taken_at_ms=max(now_ms, previous.taken_at_ms),  # never before the commit it stands on
         add_path=result.files[0].path if result.files else previous.add_path,
-        source_state=source_state,
+        source_state=prune_finished(advance_mark(apply_reports(previous.source_state, result.slices), plan.frontier)),
     )
+
+
+def seal(state: CheckpointState, result: BatchResult) -> Checkpoint:
+    """Everything the commit of this state carries beside its data files."""
     ledger = Ledger(
         pipeline=state.pipeline,
         sequence=state.sequence,
         run_id=state.run_id,
-        batch_id=batch_id,
+        batch_id=state.batch_id,
         base_version=state.delta_version,
         source=state.source,
         records=result.rows,

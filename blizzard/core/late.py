@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from blizzard.core.ledger import decode_ledger
+from blizzard.core.ledger import ledger_paths
 from blizzard.core.log import CommitFacts
 from blizzard.core.state import CheckpointState
-from blizzard.core.types import SourceFile
+from blizzard.core.types import SourceFile, find_file, first_after
 
 # Files older than the oldest ledger that is left, less this, are taken for ones an earlier ledger knew.
 _GRACE_MS = 3600 * 1000
@@ -20,24 +20,23 @@ def find_late_files(
     mark = state.source_state.last_committed_file
     start = state.start_from or ""
     skipped_to = start.removeprefix("after:") if start.startswith("after:") else None
-    candidates = {
-        file.path: file
-        for file in listing
-        if mark is not None
-        and file.path <= mark
-        and file.path not in state.source_state.files
-        and (skipped_to is None or file.path > skipped_to)
-    }
+    if mark is None:
+        return ()
+    first = 0 if skipped_to is None else first_after(listing, skipped_to)
+    paths = (listing[i].path for i in range(first, first_after(listing, mark)))
+    candidates = {path for path in paths if path not in state.source_state.files}
     oldest: CommitFacts | None = None
     for commit in commits if candidates else ():
         oldest = commit
-        ledger = decode_ledger(commit.user_metadata)
-        if ledger is not None and ledger.pipeline == state.pipeline:
-            for entry in ledger.entries:
-                candidates.pop(entry.path, None)
-            if not candidates:
-                return ()
+        candidates.difference_update(ledger_paths(commit.user_metadata, state.pipeline))
+        if not candidates:
+            return ()
     if oldest is not None and oldest.version > 0:
         horizon_ms = oldest.timestamp_ms - _GRACE_MS
-        candidates = {path: file for path, file in candidates.items() if file.seen_ms >= horizon_ms}
+        candidates = {path for path in candidates if _seen_ms(listing, path) >= horizon_ms}
     return tuple(sorted(candidates))
+
+
+def _seen_ms(listing: Sequence[SourceFile], path: str) -> int:
+    file = find_file(listing, path)
+    return file.seen_ms if file is not None else 0

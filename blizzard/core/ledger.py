@@ -96,15 +96,32 @@ def encode_ledger(ledger: Ledger) -> str:
 
 def decode_ledger(user_metadata: str | None) -> Ledger | None:
     """The ledger in a commit's userMetadata, or None where the commit is not one of blizzard's."""
+    fields = _fields(user_metadata)
+    try:
+        return _ledger(fields) if fields is not None else None
+    except (KeyError, TypeError):
+        return None
+
+
+def ledger_paths(user_metadata: str | None, pipeline: str) -> list[str]:
+    """Only the names in a ledger of this pipeline: there may be a million of them to go through."""
+    fields = _fields(user_metadata)
+    if fields is None or fields.get("pipeline") != pipeline:
+        return []
+    try:
+        return [entry["path"] for entry in fields["files"]]
+    except (KeyError, TypeError):
+        return []
+
+
+def _fields(user_metadata: str | None) -> dict[str, Any] | None:
     if not user_metadata or '"blizzard"' not in user_metadata:
         return None
     try:
         fields = orjson.loads(user_metadata)
-        if fields.get("blizzard") != _VERSION:
-            return None
-        return _ledger(fields)
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+    except orjson.JSONDecodeError:
         return None
+    return fields if isinstance(fields, dict) and fields.get("blizzard") == _VERSION else None
 
 
 def _ledger(fields: dict[str, Any]) -> Ledger:

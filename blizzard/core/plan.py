@@ -7,14 +7,13 @@ limits of the log, whatever order the files finish in.
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from blizzard.core.codec import MAX_APP_ID_BYTES
 from blizzard.core.ledger import MAX_LEDGER_BYTES, ledger_entry_bytes
 from blizzard.core.state import SourceState, entry_bytes
-from blizzard.core.types import BatchPlan, Budget, Slice, SourceFile, TaskPlan
+from blizzard.core.types import BatchPlan, Budget, Slice, SourceFile, TaskPlan, find_file, first_after
 
 # JSON bytes that fit under the appId limit once base64 has made four of three, less the fixed fields.
 _PAYLOAD_BUDGET_BYTES = MAX_APP_ID_BYTES * 3 // 4 - 16 * 1024
@@ -86,9 +85,9 @@ def count_backlog(state: SourceState, listing: Sequence[SourceFile]) -> tuple[in
 def _pending(state: SourceState, listing: Sequence[SourceFile]) -> Iterator[tuple[SourceFile, bool]]:
     """Unfinished files and whether each is new to the state: left-overs first, so that nothing starves."""
     for path in sorted(state.in_progress):
-        i = bisect_right(listing, path, key=lambda f: f.path) - 1
-        if i >= 0 and listing[i].path == path:
-            yield listing[i], False
+        file = find_file(listing, path)
+        if file is not None:
+            yield file, False
     for file in _after_mark(state, listing):
         if file.path not in state.files:
             yield file, True
@@ -96,8 +95,7 @@ def _pending(state: SourceState, listing: Sequence[SourceFile]) -> Iterator[tupl
 
 def _after_mark(state: SourceState, listing: Sequence[SourceFile]) -> Iterator[SourceFile]:
     mark = state.last_committed_file
-    start = 0 if mark is None else bisect_right(listing, mark, key=lambda f: f.path)
-    for i in range(start, len(listing)):
+    for i in range(0 if mark is None else first_after(listing, mark), len(listing)):
         yield listing[i]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from blizzard.core.codec import CodecError, decode_state, fence_app_id
 from blizzard.core.log import CommitFacts, TableFacts, fence_version, names_pipeline, payloads, rewrites_table
 from blizzard.core.state import CheckpointState, RustCheckpointState, SourceState
-from blizzard.core.types import SourceFile, SourceIdentity
+from blizzard.core.types import SourceFile, SourceIdentity, find_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,10 +204,10 @@ def _check_start(state: CheckpointState, source: SourceIdentity | None, start_fr
 
 def check_in_progress(state: SourceState, listing: Sequence[SourceFile]) -> Refuse | None:
     """A file of which a part is committed can only be resumed if it is still the same file."""
-    wanted = {path: p for path, p in state.in_progress.items() if p.records > 0}
-    listed = {file.path: file for file in listing if file.path in wanted}
-    for path, progress in sorted(wanted.items()):
-        file = listed.get(path)
+    for path, progress in sorted(state.in_progress.items()):
+        if progress.records == 0:
+            continue
+        file = find_file(listing, path)
         if file is None:
             what = "is no longer in the source"
         elif (file.size_bytes, file.etag) != (progress.size_bytes, progress.etag):

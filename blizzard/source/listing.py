@@ -8,26 +8,33 @@ from __future__ import annotations
 import os
 import re
 import stat
+from array import array
 from collections.abc import Iterator
 
 from wcmatch import glob
 
-from blizzard.core.types import SourceFile
+from blizzard.core.types import Listing
 from blizzard.errors import BadFile, ConfigError
 from blizzard.source.uri import SourceLocation
 
 
-def list_source(source: SourceLocation) -> list[SourceFile]:
+def list_source(source: SourceLocation) -> Listing:
     if not os.path.isdir(source.root):
         what = "is not a folder" if os.path.exists(source.root) else "does not exist"
         raise ConfigError(f"the source {source.root} {what}", kind="source_not_found")
     matches = compile_pattern(source.identity.pattern)
+    paths: list[str] = []
+    sizes, mtimes_ns, seen_ms = array("q"), array("q"), array("q")
     try:
-        files = list(_walk(source.root, "", matches))
+        for path, info in _walk(source.root, "", matches):
+            paths.append(path)
+            sizes.append(info.st_size)
+            mtimes_ns.append(info.st_mtime_ns)
+            # `mv` and `cp -p` keep old mtimes; ctime says when the name appeared here.
+            seen_ms.append(max(info.st_mtime_ns, info.st_ctime_ns) // 1_000_000)
     except PermissionError as e:
         raise ConfigError(f"the source cannot be listed: {e}", kind="source_not_readable") from e
-    files.sort(key=lambda file: file.path)  # code points of valid UTF-8 sort as their bytes do
-    return files
+    return Listing(paths, sizes, mtimes_ns, seen_ms)
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
@@ -43,7 +50,7 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{p})" for p in positive))
 
 
-def _walk(root: str, prefix: str, matches: re.Pattern[str]) -> Iterator[SourceFile]:
+def _walk(root: str, prefix: str, matches: re.Pattern[str]) -> Iterator[tuple[str, os.stat_result]]:
     with os.scandir(os.path.join(root, prefix)) as entries:
         for entry in entries:
             if entry.name[0] in "_.":
@@ -61,10 +68,10 @@ def _walk(root: str, prefix: str, matches: re.Pattern[str]) -> Iterator[SourceFi
                         kind="source_is_directory",
                     )
             elif matches.match(path):
-                yield _source_file(entry, path)
+                yield path, _stat(entry, path)
 
 
-def _source_file(entry: os.DirEntry[str], path: str) -> SourceFile:
+def _stat(entry: os.DirEntry[str], path: str) -> os.stat_result:
     try:
         path.encode()
     except UnicodeEncodeError as e:
@@ -78,13 +85,7 @@ def _source_file(entry: os.DirEntry[str], path: str) -> SourceFile:
         raise BadFile(f"{entry.path} cannot be read: {e.strerror}", kind="source_not_readable") from e
     if not stat.S_ISREG(info.st_mode):
         raise BadFile(f"{entry.path} is not a regular file", kind="source_not_readable")
-    return SourceFile(
-        path=path,
-        size_bytes=info.st_size,
-        etag=etag_of(info),
-        # `mv` and `cp -p` keep old mtimes; ctime says when the name appeared here.
-        seen_ms=max(info.st_mtime_ns, info.st_ctime_ns) // 1_000_000,
-    )
+    return info
 
 
 def etag_of(info: os.stat_result) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -19,7 +19,7 @@ _BLOCK_BYTES = 256 * 1024
 
 
 def sample_records(
-    source: SourceLocation, listing: list[SourceFile], *, compression: str, max_record_bytes: int
+    source: SourceLocation, listing: Sequence[SourceFile], *, compression: str, max_record_bytes: int
 ) -> list[dict[str, Any]]:
     def records() -> Iterator[dict[str, Any]]:
         for file in listing:

@@ -23,7 +23,7 @@ from blizzard.core.types import (
     SourceIdentity,
     TaskReport,
 )
-from blizzard.ports import CommitRequest, StopRequest
+from blizzard.ports import CommitRequest, Pending, StopRequest
 
 Line = int | None  # a record's id, or a blank line
 IDENTITY = SourceIdentity(root="mem:///source", pattern="*")
@@ -225,6 +225,49 @@ class MemoryIngestor:
             self.world.parquet[path] = rows
             files = (DataFile(path=path, size_bytes=len(rows), rows=len(rows), stats="{}", modified_ms=0),)
         return TaskReport(slot=slot, slices=tuple(reports), files=files)
+
+
+class MemoryBackground:
+    """Commits that run at once, or only when somebody waits for them: the two ends of what a thread may do."""
+
+    def __init__(self, at_once: Callable[[], bool]) -> None:
+        self._at_once = at_once
+        self._last: MemoryPending | None = None
+
+    def start(self, commit: Callable[[], int]) -> Pending:
+        self._last = MemoryPending(commit, self._last)
+        if self._at_once():
+            self._last.run()
+        return self._last
+
+
+class MemoryPending:
+    def __init__(self, commit: Callable[[], int], before: MemoryPending | None) -> None:
+        self._commit, self._before = commit, before
+        self._outcome: int | Exception | None = None
+
+    def run(self) -> None:
+        if self._before is not None:
+            self._before.run()  # one thread: in the order they were given
+        if self._outcome is None:
+            try:
+                self._outcome = self._commit()
+            except Exception as e:  # a Crash goes through: the process is gone
+                self._outcome = e
+
+    def done(self) -> bool:
+        return self._outcome is not None
+
+    def exception(self) -> BaseException | None:
+        self.run()
+        return self._outcome if isinstance(self._outcome, Exception) else None
+
+    def result(self) -> int:
+        self.run()
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        assert self._outcome is not None
+        return self._outcome
 
 
 @dataclass

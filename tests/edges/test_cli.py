@@ -15,7 +15,17 @@ from blizzard.cli import main
 
 FIELDS = [
     *("status", "exit_code", "error_kind", "error", "pipeline", "table", "delta_version", "sequence", "commits"),
-    *("files", "records", "bad_records", "late_files", "backlog_files", "bytes_read", "seconds", "recovery"),
+    *(
+        "files",
+        "records",
+        "bad_records",
+        "late_files",
+        "backlog_files",
+        "bytes_read",
+        "seconds",
+        "blocked_seconds",
+        "recovery",
+    ),
 ]
 
 

@@ -23,6 +23,7 @@ from blizzard.testing.memory import (
     ConflictError,
     Crash,
     Fault,
+    MemoryBackground,
     MemoryClock,
     MemoryIngestor,
     MemoryPlace,
@@ -67,11 +68,15 @@ class PipelineMachine(RuleBasedStateMachine):
             source=MemorySource(self.world),
             place=MemoryPlace(self.world, fault),
             ingestor=MemoryIngestor(self.world, data.draw(st.integers(1, 3), "slots"), appetite, fault),
+            background=MemoryBackground(lambda: data.draw(st.booleans(), "commit at once")),
             clock=MemoryClock(self.world),
             progress=SilentProgress(),
             stop=NeverStop(),
         )
-        run_settings = RunSettings(pipeline="p", run_id=f"run{self.runs}", limits=limit, **changes)
+        inflight = data.draw(st.integers(1, 3), "in flight")
+        run_settings = RunSettings(
+            pipeline="p", run_id=f"run{self.runs}", limits=limit, max_inflight=inflight, **changes
+        )
         run_pipeline(ports, run_settings, summary)
         return summary
 
@@ -155,11 +160,15 @@ class PipelineMachine(RuleBasedStateMachine):
         self.drive(data, limit, lambda at: self.world.foreign_commit("OPTIMIZE", "") if strike(at) else None)
 
     @precondition(lambda self: len(self.world.log) > 3)
-    @rule(data=st.data(), limit=limits, step=st.sampled_from(STEPS), nth=st.integers(1, 3))
-    def table_is_restored_meanwhile(self, data: st.DataObject, limit: Limits, step: str, nth: int) -> None:
-        """A RESTORE in the middle is noticed by this run or the next one, and by every one after it."""
+    @rule(data=st.data(), step=st.sampled_from(STEPS), nth=st.integers(1, 3))
+    def table_is_restored_meanwhile(self, data: st.DataObject, step: str, nth: int) -> None:
+        """A RESTORE in the middle of several batches is noticed by this run or the next one, and by all after it."""
         if self.refused_forever or not any(c.txns for c, adds in self.world.log if adds):
             return
+        for i in range(5):
+            self.world.sources[f"e{self.runs:04d}-{i}"] = [self.next_id, self.next_id + 1]
+            self.next_id += 2
+        limit = Limits(max_files=1)
         struck = []
         strike = _nth(step, nth)
 

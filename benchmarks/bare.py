@@ -1,0 +1,49 @@
+"""blizzard's data path without Spark and without a commit: for the floor and for the scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from blizzard.config import make_config
+from blizzard.core.plan import Limits, is_drained, plan_batch
+from blizzard.core.state import SourceState, advance_mark, apply_reports, prune_finished
+from blizzard.core.types import BatchResult, TaskPlan, TaskReport
+from blizzard.schema.load import load_schema
+from blizzard.source.listing import list_source
+from blizzard.source.uri import locate_source
+from blizzard.tasks.task import JobSpec
+
+Runner = Callable[[tuple[TaskPlan, ...]], tuple[TaskReport, ...]]
+
+# Without a time box: the floor stops for nothing but the size of a batch.
+UNHURRIED = Limits(interval_s=None)
+
+
+def make_spec(source: str, table: str, ddl: str) -> JobSpec:
+    """The task's settings as a run without any configuration has them."""
+    config = make_config({})
+    return JobSpec(
+        source_root=locate_source(source, None).root,
+        compression=config["source.compression"],
+        table_root=table,
+        schema=load_schema(ddl),
+        run_id="floor",
+        target_file_bytes=config["table.target_file_bytes"],
+        codec=config["table.compression"],
+        max_record_bytes=config["limits.max_record_bytes"],
+        indexed_columns=32,
+    )
+
+
+def drain(source: str, *, slots: int, run: Runner) -> int:
+    """Plan and run batch after batch until everything listed is finished; the rows read."""
+    listing = list_source(locate_source(source, None))
+    state, rows = SourceState(), 0
+    while not is_drained(state, listing):
+        plan = plan_batch(state, listing, UNHURRIED, slots=slots)
+        result = BatchResult(reports=run(plan.tasks))
+        if result.failure is not None:
+            raise RuntimeError(f"{result.failure.path}: {result.failure.message}")
+        rows += result.rows
+        state = prune_finished(advance_mark(apply_reports(state, result.slices), plan.frontier))
+    return rows

@@ -1,0 +1,1 @@
+"""One module per contender, each run as a child process: `python -m benchmarks.contenders.<name> <json spec>`."""

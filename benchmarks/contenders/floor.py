@@ -1,0 +1,41 @@
+"""The floor: blizzard's own decode, parse, guard and encode in one process per core, without Spark and commit.
+
+What blizzard adds on top of this is what Spark, recovery and the commit cost.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from typing import Any
+
+from benchmarks.bare import drain, make_spec
+from benchmarks.contenders.play import Clock, Spec, play
+from blizzard.core.types import TaskPlan, TaskReport
+from blizzard.tasks.task import JobSpec, run_task
+
+
+def run(spec: Spec, clock: Clock) -> int | None:
+    os.makedirs(spec.table)
+    job = make_spec(spec.source, spec.table, spec.ddl)
+    context = multiprocessing.get_context("spawn")
+    ready = context.Barrier(spec.cores + 1)
+    with context.Pool(spec.cores, initializer=ready.wait) as pool:
+        ready.wait()  # every process has imported this module, and so all that a task needs
+        clock.start()
+        rows = drain(spec.source, slots=spec.cores, run=lambda plans: _run_all(pool, job, plans))
+        clock.stop()
+    return rows
+
+
+def _run_all(pool: Any, job: JobSpec, plans: tuple[TaskPlan, ...]) -> tuple[TaskReport, ...]:
+    return tuple(pool.map(_run_one, [(job, plan) for plan in plans], chunksize=1))
+
+
+def _run_one(job: tuple[JobSpec, TaskPlan]) -> TaskReport:
+    spec, plan = job
+    return run_task(spec, plan, sequence=1)
+
+
+if __name__ == "__main__":
+    play(run)

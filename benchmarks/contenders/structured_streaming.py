@@ -1,0 +1,31 @@
+"""Spark Structured Streaming: `readStream.json` into Delta, everything there is in one go (`availableNow`)."""
+
+from __future__ import annotations
+
+import os
+
+from benchmarks.contenders.play import Clock, Spec, play
+from benchmarks.contenders.spark_session import start_delta_session
+
+
+def run(spec: Spec, clock: Clock) -> int | None:
+    spark = start_delta_session(spec)
+    clock.start()
+    query = (
+        spark.readStream.schema(spec.ddl)
+        .option("pathGlobFilter", spec.pattern)
+        .json(spec.source)
+        .writeStream.format("delta")
+        .option("checkpointLocation", os.path.join(spec.work, "checkpoint"))
+        .trigger(availableNow=True)
+        .start(spec.table)
+    )
+    query.awaitTermination()
+    clock.stop()
+    rows = sum(progress["numInputRows"] for progress in query.recentProgress)
+    spark.stop()
+    return int(rows)
+
+
+if __name__ == "__main__":
+    play(run)

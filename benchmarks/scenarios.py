@@ -1,0 +1,327 @@
+"""Scenarios: what no data set shows. A million names, a resume near the end of one file, a table of 10,000 commits.
+
+Each measurement is a child process of its own, `python -m benchmarks.scenarios <name> <json parameters>`, so that its
+memory is its own, too; it prints one JSON line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from benchmarks import machine
+from benchmarks.bare import UNHURRIED, make_spec
+from benchmarks.datasets import Prepared
+from benchmarks.generators import NESTED_DDL
+from benchmarks.measure import measure
+from benchmarks.results import ScenarioResult
+from blizzard.api import SystemClock
+from blizzard.core.batch import RunIdentity, next_state, seal, state_before
+from blizzard.core.plan import Limits, count_backlog, is_drained, plan_batch
+from blizzard.core.recover import Refuse, Resume, decide_recovery
+from blizzard.core.state import SourceState, advance_mark, apply_reports, prune_finished
+from blizzard.core.types import (
+    BatchPlan,
+    BatchResult,
+    Budget,
+    DataFile,
+    Listing,
+    Slice,
+    SliceReport,
+    SourceIdentity,
+    TaskPlan,
+    TaskReport,
+)
+from blizzard.delta.commit import commit_batch
+from blizzard.delta.table import DeltaRsPlace
+from blizzard.ports import CommitRequest
+from blizzard.progress import SilentProgress
+from blizzard.schema.load import load_schema
+from blizzard.source.listing import list_source
+from blizzard.source.uri import locate_source
+from blizzard.tasks.task import run_task
+
+SCENARIOS = ("plan", "resume", "recovery")
+_TITLES = {
+    "plan": "a million listed names: planning, and the driver's memory",
+    "resume": "resuming at 90% of the huge file, against reading it whole",
+    "recovery": "recovery and commit latency on a table with many commits",
+}
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PIPELINE = "benchmark"
+_SOURCE = SourceIdentity(root="file:///data/events", pattern="**/*.ndjson.gz")
+SCAN_COMMITS = 100
+
+Metrics = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioSettings:
+    names: int
+    commits: int
+    rounds: int
+    scratch: str
+    date: str
+    time_limit_s: float
+    huge: Callable[[], Prepared]  # asked only by the scenario that reads it
+
+
+def run_scenario(name: str, settings: ScenarioSettings) -> ScenarioResult:
+    os.makedirs(settings.scratch, exist_ok=True)
+    folder = tempfile.mkdtemp(prefix=f"{name}-", dir=settings.scratch)
+    parameters: dict[str, Any] = {}
+    metrics: Metrics = {}
+    error = None
+    try:
+        match name:
+            case "plan":
+                parameters = {"names": settings.names}
+                metrics = _child("plan", parameters, folder, settings)
+            case "resume":
+                parameters, metrics = _resume(settings, folder)
+            case "recovery":
+                parameters = {"commits": settings.commits}
+                table = {"table": os.path.join(os.path.abspath(folder), "table")}
+                metrics = _child("commits", parameters | table, folder, settings)
+                metrics = metrics | _child("recovery", table, folder, settings)
+            case _:
+                raise ValueError(name)
+    except ScenarioFailed as e:
+        error = str(e)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return ScenarioResult(
+        name=name,
+        title=_TITLES[name],
+        date=settings.date,
+        machine=machine.describe(),
+        parameters=parameters,
+        metrics=metrics,
+        error=error,
+    )
+
+
+class ScenarioFailed(Exception):
+    """The child did not come to its end."""
+
+
+def _child(name: str, parameters: dict[str, Any], folder: str, settings: ScenarioSettings) -> Metrics:
+    command = [sys.executable, "-m", "benchmarks.scenarios", name, json.dumps(parameters)]
+    env = {"PYTHONPATH": os.pathsep.join(filter(None, (_ROOT, os.environ.get("PYTHONPATH"))))}
+    measured = measure(command, work=folder, time_limit_s=settings.time_limit_s, env=env, cwd=folder)
+    if measured.exit_code != 0:
+        lines = measured.stderr.strip().splitlines() or [f"exit code {measured.exit_code}"]
+        raise ScenarioFailed(f"{name}: {lines[-1]}".replace(os.path.abspath(folder), "…"))
+    return {**measured.last_json, f"{name}_peak_rss_bytes": measured.peak_rss.get("driver", 0)}
+
+
+def _resume(settings: ScenarioSettings, folder: str) -> tuple[dict[str, Any], Metrics]:
+    """The best of some rounds each, in turns, like the contenders."""
+    huge = settings.huge()
+    lines = huge.dataset.rows
+    best: Metrics = {}
+    peak_rss = 0.0
+    for _ in range(settings.rounds):
+        for what, first in (("whole_seconds", 0), ("resume_seconds", lines * 9 // 10)):
+            table = os.path.join(os.path.abspath(folder), "table")
+            os.makedirs(table)
+            parameters = {"source": os.path.abspath(huge.folder), "ddl": huge.dataset.ddl, "first": first}
+            answer = _child("read", parameters | {"table": table}, folder, settings)
+            shutil.rmtree(table)
+            if answer["rows"] != lines - first:
+                raise ScenarioFailed(f"resume: {answer['rows']:.0f} rows instead of {lines - first}")
+            best[what] = min(answer["seconds"], best.get(what, answer["seconds"]))
+            peak_rss = max(peak_rss, answer["read_peak_rss_bytes"])
+    share = best["resume_seconds"] / best["whole_seconds"]
+    return {"lines": lines, "scale": huge.scale}, best | {"resume_share": share, "read_peak_rss_bytes": peak_rss}
+
+
+# What follows runs in the children.
+
+
+def plan_names(names: int) -> Metrics:
+    """List, sort and plan every batch, each assumed to finish. `count_backlog` is what the driver does once a batch."""
+    started = time.monotonic()
+    listing = _listing(names)
+    listed = time.monotonic()
+    state, limits, batches, first_plan = SourceState(), Limits(), 0, 0.0
+    while not is_drained(state, listing):
+        plan_started = time.monotonic()
+        plan = plan_batch(state, listing, limits, slots=machine.cores())
+        first_plan = first_plan or time.monotonic() - plan_started
+        reports = [_finished(piece) for piece in plan.slices]
+        state = prune_finished(advance_mark(apply_reports(state, reports), plan.frontier))
+        batches += 1
+    planned = time.monotonic()
+    count_backlog(SourceState(), listing)
+    return {
+        "list_seconds": listed - started,
+        "first_plan_seconds": first_plan,
+        "list_and_first_plan_seconds": listed - started + first_plan,
+        "all_plans_seconds": planned - listed,
+        "batches": batches,
+        "count_backlog_seconds": time.monotonic() - planned,
+    }
+
+
+def _listing(names: int) -> Listing:
+    """Built column by column, as the listing of a folder is."""
+    numbers = range(names)
+    return Listing(
+        list(map(_name, numbers)),
+        array("q", (100_000 + n % 1000 for n in numbers)),
+        array("q", (1_700_000_000_000_000_000 + n * 1009 for n in numbers)),
+        array("q", (1_700_000_000_000 + n for n in numbers)),
+    )
+
+
+def _name(number: int) -> str:
+    hour, part = divmod(number, 1000)
+    return f"day={hour // 24:04d}/hour={hour % 24:02d}/events-{part:05d}-{number * 2654435761 % 2**32:08x}.ndjson.gz"
+
+
+def _finished(piece: Slice) -> SliceReport:
+    return SliceReport(
+        path=piece.path,
+        size_bytes=piece.size_bytes,
+        etag=piece.etag,
+        from_record=0,
+        to_record=1000,
+        finished=True,
+        rows=1000,
+    )
+
+
+def read_from(source: str, ddl: str, first: int, table: str) -> Metrics:
+    """One task over the one file of the source, from line `first` on."""
+    spec = make_spec(source, table, ddl)
+    (file,) = list_source(locate_source(source, None))
+    piece = Slice(path=file.path, size_bytes=file.size_bytes, etag=file.etag, from_record=first)
+    budget = Budget(output_bytes=1 << 62, max_records=None, seconds=UNHURRIED.interval_s)
+    started = time.monotonic()
+    report = run_task(spec, TaskPlan(slot=0, slices=(piece,), budget=budget), sequence=1)
+    seconds = time.monotonic() - started
+    if report.failure is not None:
+        raise RuntimeError(report.failure.message)
+    return {"seconds": seconds, "rows": sum(s.rows for s in report.slices)}
+
+
+def write_commits(commits: int, table: str) -> Metrics:
+    """A table with this many commits of one pipeline, each with one Add, through blizzard's own commit path."""
+    clock, progress = SystemClock(), SilentProgress()
+    place = DeltaRsPlace(root=table, schema=load_schema(NESTED_DDL), clock=clock)
+    place.create(_PIPELINE)
+    opened = place.open()
+    if opened is None:
+        raise RuntimeError("the table was not created")
+    recovery = decide_recovery(
+        opened.observe(_PIPELINE, scan_commits=SCAN_COMMITS), pipeline=_PIPELINE, source=_SOURCE, start_from=None
+    )
+    if isinstance(recovery, Refuse):
+        raise RuntimeError(recovery.message)
+    identity = RunIdentity(
+        pipeline=_PIPELINE,
+        run_id="benchmark",
+        source=_SOURCE,
+        table_id=opened.table_id,
+        schema_fingerprint=opened.schema_fingerprint,
+    )
+    state = state_before(recovery, identity, version=0, timestamp_ms=clock.now_ms())
+    seconds = []
+    for number in range(commits):
+        plan, result = _batch_of_one(number)
+        after = next_state(state, plan, result, batch_id=os.urandom(8).hex(), now_ms=clock.now_ms())
+        started = time.monotonic()
+        checkpoint = seal(after, result)
+        request = CommitRequest(
+            app_id=checkpoint.app_id,
+            fence_app_id=checkpoint.fence_app_id,
+            sequence=checkpoint.state.sequence,
+            last_updated_ms=checkpoint.state.taken_at_ms,
+            ledger=checkpoint.ledger,
+            files=result.files,
+        )
+        version = commit_batch(
+            opened, request, checkpoint.state, planned_ms=clock.now_ms(), attempts=1, clock=clock, progress=progress
+        )
+        seconds.append(time.monotonic() - started)
+        state = replace(checkpoint.state, delta_version=version)
+    return _latencies(seconds)
+
+
+def _batch_of_one(number: int) -> tuple[BatchPlan, BatchResult]:
+    piece = Slice(path=_name(number), size_bytes=1_000_000, etag=str(1_700_000_000_000_000_000 + number), from_record=0)
+    task = TaskPlan(slot=0, slices=(piece,), budget=Budget(output_bytes=1, max_records=None, seconds=None))
+    data = DataFile(
+        path=f"blizzard-benchmark-{number:08d}-0000.snappy.parquet",
+        size_bytes=1_000_000,
+        rows=1000,
+        stats=json.dumps({"numRecords": 1000, "minValues": {"id": number}, "maxValues": {"id": number + 999}}),
+        modified_ms=1_700_000_000_000 + number,
+    )
+    report = TaskReport(slot=0, slices=(_finished(piece),), files=(data,))
+    return BatchPlan(tasks=(task,), frontier=(piece.path,)), BatchResult(reports=(report,))
+
+
+def _latencies(seconds: list[float]) -> Metrics:
+    """The median commit around the hundredth against the last ones; the mean also sees the Delta checkpoints."""
+    width = max(1, min(100, len(seconds) // 4))
+    start = max(0, min(100, len(seconds) // 2) - width // 2)
+    early, late = seconds[start : start + width], seconds[-width:]
+    return {
+        "commit_seconds_at_100": statistics.median(early),
+        "commit_seconds_at_end": statistics.median(late),
+        "commit_latency_ratio": statistics.median(late) / statistics.median(early),
+        "commit_mean_seconds_at_100": statistics.mean(early),
+        "commit_mean_seconds_at_end": statistics.mean(late),
+        "commit_max_seconds": max(seconds),
+    }
+
+
+def recover(table: str) -> Metrics:
+    """What a run does before it can plan: open, observe, decide."""
+    started = time.monotonic()
+    opened = DeltaRsPlace(root=table, schema=None, clock=SystemClock()).open()
+    if opened is None:
+        raise RuntimeError("there is no table")
+    opened_at = time.monotonic()
+    facts = opened.observe(_PIPELINE, scan_commits=SCAN_COMMITS)
+    recovery = decide_recovery(facts, pipeline=_PIPELINE, source=_SOURCE, start_from=None)
+    ended = time.monotonic()
+    if not isinstance(recovery, Resume):
+        raise RuntimeError(f"not resumed: {recovery}")
+    return {
+        "recovery_seconds": ended - started,
+        "open_seconds": opened_at - started,
+        "observe_seconds": ended - opened_at,
+        "commits_scanned": len(facts.commits),
+        "commits_replayed_by_open": facts.version - _delta_checkpoint_version(table),
+    }
+
+
+def _delta_checkpoint_version(table: str) -> int:
+    try:
+        with open(os.path.join(table, "_delta_log", "_last_checkpoint"), encoding="utf-8") as file:
+            return int(json.load(file)["version"])
+    except FileNotFoundError:
+        return -1
+
+
+_CHILDREN: dict[str, Callable[..., Metrics]] = {
+    "plan": plan_names,
+    "read": read_from,
+    "commits": write_commits,
+    "recovery": recover,
+}
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(_CHILDREN[sys.argv[1]](**json.loads(sys.argv[2]))) + "\n")

@@ -1,0 +1,139 @@
+"""Commits in flight: batch k+1 is read while batch k is being committed, and commits land in order.
+
+A commit that fails takes every batch planned after it down with it: they stand on a state that never was. When the
+queue is full, planning waits; that time is told as `blocked_seconds`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from blizzard.core.batch import next_state, seal
+from blizzard.core.state import CheckpointState
+from blizzard.core.types import BatchPlan, BatchResult
+from blizzard.delta.commit import commit_batch
+from blizzard.ports import CommitRequest, Pending, Table
+from blizzard.summary import Summary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from blizzard.pipeline import Ports, RunSettings
+
+
+class ThreadBackground:
+    """One thread, so that commits keep their order."""
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="blizzard-commit")
+
+    def start(self, commit: Callable[[], int]) -> Pending:
+        return self._executor.submit(commit)
+
+    def close(self) -> None:
+        self._executor.shutdown(wait=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _InFlight:
+    commit: Pending
+    result: BatchResult
+    sequence: int
+
+
+class CommitQueue:
+    def __init__(self, ports: Ports, settings: RunSettings, summary: Summary, table: Table, planned_on: int) -> None:
+        self._ports, self._settings, self._summary, self._table = ports, settings, summary, table
+        self._queue: deque[_InFlight] = deque()
+        self._landed_in = planned_on  # only the committing thread writes this, one commit after the other
+        self._broken = False
+
+    @property
+    def pending(self) -> int:
+        return len(self._queue)
+
+    def requested(self) -> bool:
+        return self._ports.stop.requested()
+
+    def must_cancel(self) -> bool:
+        """Whether the batch being read is of no use any more: by a signal, or because it stands on a failed commit."""
+        return self._ports.stop.must_cancel() or any(c.commit.done() and c.commit.exception() for c in self._queue)
+
+    def add(self, state: CheckpointState, plan: BatchPlan, result: BatchResult, *, planned_ms: int) -> CheckpointState:
+        """Commit the batch behind those before it. Returns the state that its commit will hold."""
+        after = next_state(state, plan, result, batch_id=os.urandom(8).hex(), now_ms=self._ports.clock.now_ms())
+        commit = self._ports.background.start(lambda: self._commit(after, result, planned_ms))
+        self._queue.append(_InFlight(commit=commit, result=result, sequence=after.sequence))
+        self._settle(while_more_than=self._settings.max_inflight - 1)
+        return after
+
+    @contextmanager
+    def finished_in_order(self) -> Iterator[None]:
+        """Leaving the block waits for every commit. A failed one speaks before whatever it brought down."""
+        try:
+            yield
+        except Exception:
+            self._settle(while_more_than=0)
+            raise
+        self._settle(while_more_than=0)
+
+    def _settle(self, *, while_more_than: int) -> None:
+        while self._queue and (len(self._queue) > while_more_than or self._queue[0].commit.done()):
+            started = time.monotonic()
+            head = self._queue.popleft()
+            try:
+                version = head.commit.result()
+            except Exception:
+                self._abandon()
+                raise
+            self._summary.blocked_seconds += time.monotonic() - started
+            self._count(head, version)
+
+    def _abandon(self) -> None:
+        """Wait for the commits behind a failed one. They refuse by themselves, and only the first has news to tell."""
+        while self._queue:
+            self._queue.popleft().commit.exception()
+
+    def _commit(self, after: CheckpointState, result: BatchResult, planned_ms: int) -> int:
+        if self._broken:
+            raise RuntimeError("a batch was about to be committed on top of one that failed")
+        self._broken = True  # until this one has landed
+        # It stands on the commit before it: what landed between that plan and that commit has been looked at.
+        checkpoint = seal(replace(after, delta_version=self._landed_in), result)
+        request = CommitRequest(
+            app_id=checkpoint.app_id,
+            fence_app_id=checkpoint.fence_app_id,
+            sequence=after.sequence,
+            last_updated_ms=after.taken_at_ms,
+            ledger=checkpoint.ledger,
+            files=result.files,
+        )
+        self._landed_in = commit_batch(
+            self._table,
+            request,
+            checkpoint.state,
+            planned_ms=planned_ms,
+            attempts=self._settings.commit_attempts,
+            clock=self._ports.clock,
+            progress=self._ports.progress,
+        )
+        self._broken = False
+        return self._landed_in
+
+    def _count(self, landed: _InFlight, version: int) -> None:
+        summary, result = self._summary, landed.result
+        finished = sum(1 for s in result.slices if s.finished)
+        summary.commits += 1
+        summary.sequence, summary.delta_version = landed.sequence, version
+        summary.files += finished
+        summary.backlog_files = (summary.backlog_files or 0) - finished
+        summary.records += result.rows
+        summary.bytes_read += result.bytes_read
+        self._ports.progress.committed(result, sequence=landed.sequence, version=version)
