@@ -77,9 +77,11 @@ def _seconds(name: str, value: Any) -> float | None:
 
 KEYS: dict[str, Key] = {
     "source.path": Key(parse=_text, default=None, help="folder, file or glob to read (`--source`)"),
-    "source.pattern": Key(parse=_text, default=None, help="glob below the folder; default `**/*.{ndjson,jsonl}{,.gz}`"),
+    "source.pattern": Key(
+        parse=_text, default=None, help="glob below the folder; default `**/*.{ndjson,jsonl}{,.gz,.zst}`"
+    ),
     "source.compression": Key(
-        parse=_choice("auto", "gzip", "none"), default="auto", help="`auto` (by name), `gzip` or `none`"
+        parse=_choice("auto", "gzip", "zstd", "none"), default="auto", help="`auto` (by name), `gzip`, `zstd` or `none`"
     ),
     "table.path": Key(parse=_text, default=None, help="Delta table to append to (`--table`)"),
     "table.target_file_bytes": Key(

@@ -11,16 +11,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Protocol
 
+import pyarrow as pa
 from isal import igzip, isal_zlib
 
 from blizzard.core.types import Slice
 from blizzard.source.listing import etag_of
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+# A zstd file may begin with a skippable frame.
+_ZSTD_MAGICS = frozenset([b"\x28\xb5\x2f\xfd", *(bytes([n, 0x2A, 0x4D, 0x18]) for n in range(0x50, 0x60))])
 
 
-_DAMAGED: Any = (zlib.error, isal_zlib.error, igzip.BadGzipFile)  # isal's stubs call its error an instance
+_DAMAGED_GZIP: Any = (zlib.error, isal_zlib.error, igzip.BadGzipFile)  # isal's stubs call its error an instance
 
 
 class ByteStream(Protocol):
@@ -51,8 +53,13 @@ def open_stream(root: str, piece: Slice, compression: str) -> Iterator[ByteStrea
             yield _decompress(file, piece.path, compression)
         except EOFError as e:
             raise UnreadableSource("truncated", f"the file ends in the middle of its gzip stream: {e}") from e
-        except _DAMAGED as e:
+        except _DAMAGED_GZIP as e:
             raise UnreadableSource("corrupt", f"the gzip stream is damaged: {e}") from e
+        except OSError as e:
+            if e.errno is not None:
+                raise  # the disk's trouble, and worth a retry; Arrow's word on a damaged stream has no number
+            kind = "truncated" if "Truncated" in str(e) else "corrupt"
+            raise UnreadableSource(kind, f"the zstd stream is damaged or ends too early: {e}") from e
         _check_unchanged(file, piece)
 
 
@@ -65,14 +72,23 @@ def _check_unchanged(file: BinaryIO, piece: Slice) -> None:
 def _decompress(file: BinaryIO, name: str, compression: str) -> ByteStream:
     head = file.read(4)
     file.seek(0)
-    gzipped = compression == "gzip" or (compression == "auto" and name.endswith(".gz"))
-    if head.startswith(_ZSTD_MAGIC):
-        raise UnreadableSource("wrong_compression", "the file is zstd, which this version does not read")
-    if gzipped and head and not head.startswith(_GZIP_MAGIC):
-        raise UnreadableSource("wrong_compression", "the file is not gzip, though its name or setting says so")
-    if not gzipped and head.startswith(_GZIP_MAGIC):
-        raise UnreadableSource("wrong_compression", "the file is gzip; set source.compression=gzip or name it with .gz")
-    if not gzipped or not head:
-        return file
-    # Reads multi-member files to their end, and raises on a missing trailer or a wrong checksum.
-    return igzip.IGzipFile(fileobj=file, mode="rb")  # type: ignore[no-any-return]
+    said = _by_name(name) if compression == "auto" else compression
+    found = "gzip" if head.startswith(_GZIP_MAGIC) else "zstd" if head in _ZSTD_MAGICS else "none"
+    if not head:
+        return file  # no bytes are no records, whatever the name says
+    if said != found:
+        what = f"the file is {found}" if found != "none" else f"the file is not {said}"
+        raise UnreadableSource(
+            "wrong_compression", f"{what}, though its name or source.compression says {said}; rename it or set the key"
+        )
+    if found == "gzip":
+        # Reads multi-member files to their end, and raises on a missing trailer or a wrong checksum.
+        return igzip.IGzipFile(fileobj=file, mode="rb")  # type: ignore[no-any-return]
+    if found == "zstd":
+        # Arrow's own: reads all frames and raises on a cut one, which zstandard's reader takes for an end.
+        return pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")  # type: ignore[no-any-return]
+    return file
+
+
+def _by_name(name: str) -> str:
+    return "gzip" if name.endswith(".gz") else "zstd" if name.endswith((".zst", ".zstd")) else "none"

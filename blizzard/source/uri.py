@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote, urlsplit
 from blizzard.core.types import SourceIdentity
 from blizzard.errors import ConfigError
 
-DEFAULT_PATTERN = "**/*.{ndjson,jsonl}{,.gz}"
+DEFAULT_PATTERN = "**/*.{ndjson,jsonl}{,.gz,.zst}"
 _GLOB = re.compile(r"[*?\[{]")
 
 

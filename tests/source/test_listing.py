@@ -44,9 +44,9 @@ def test_names_come_in_byte_order_across_folders(tmp_path: Path) -> None:
     assert len(found) == 6
 
 
-def test_the_default_pattern_takes_plain_and_gzip_and_nothing_else(tmp_path: Path) -> None:
-    wanted = ["a.ndjson", "b.ndjson.gz", "d/c.jsonl", "d/e/f.jsonl.gz"]
-    touch(*(tmp_path / n for n in [*wanted, "x.json", "x.csv", "ndjson", "x.ndjson.tmp", "x.gz", "x.ndjson.zst"]))
+def test_the_default_pattern_takes_plain_gzip_and_zstd_and_nothing_else(tmp_path: Path) -> None:
+    wanted = ["a.ndjson", "b.ndjson.gz", "d/c.jsonl", "d/e/f.jsonl.gz", "g.ndjson.zst"]
+    touch(*(tmp_path / n for n in [*wanted, "x.json", "x.csv", "ndjson", "x.ndjson.tmp", "x.gz", "x.zst"]))
     assert listed(str(tmp_path)) == sorted(wanted)
 
 

@@ -83,6 +83,7 @@ def test_trailing_garbage_after_a_gzip_is_not_read_as_an_end(spark: Any, tmp_pat
         ("a.ndjson.gz", b'{"id":1}\n', {}),
         ("a.ndjson", gzip.compress(b'{"id":1}\n'), {}),
         ("a.ndjson", b"\x28\xb5\x2f\xfd....", {}),
+        ("a.ndjson.zst", gzip.compress(b'{"id":1}\n'), {}),
         ("a.ndjson", b'{"id":1}\n', {"source.compression": "gzip"}),
         ("a.ndjson.gz", gzip.compress(b'{"id":1}\n'), {"source.compression": "none"}),
     ],
