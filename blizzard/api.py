@@ -22,7 +22,7 @@ from blizzard.ports import Progress, StopRequest
 from blizzard.progress import SilentProgress
 from blizzard.schema import DeltaSchema
 from blizzard.schema.ddl import to_ddl
-from blizzard.schema.fit import schema_differences
+from blizzard.schema.fit import fingerprint, schema_differences
 from blizzard.schema.infer import infer_schema
 from blizzard.schema.load import load_schema
 from blizzard.source.listing import list_source
@@ -105,9 +105,10 @@ def parse_start_from(text: str | None, location: SourceLocation) -> StartFrom | 
     name = text.removeprefix("after:")
     if name == text or not name:
         raise ConfigError(f"--start-from takes 'beginning' or 'after:NAME', not {text!r}", kind="usage")
-    # A full path or URI is what a person has at hand; positions hold the name below the root.
-    for prefix in (location.identity.root + "/", location.root + "/"):
-        name = name.removeprefix(prefix)
+    # A path or URI is what a person has at hand; positions hold the name below the root.
+    path = local_path(name, what="--start-from name")
+    if path.startswith(location.root + os.sep) and (os.path.exists(path) or name.startswith(("file:", os.sep))):
+        name = os.path.relpath(path, location.root)
     return StartFrom(after=name)
 
 
@@ -181,6 +182,7 @@ def run_job(
     settings = RunSettings(
         pipeline=job.pipeline,
         run_id=run_id,
+        schema_fingerprint=fingerprint(schema),
         limits=config.limits,
         scan_commits=config["checkpoint.scan_commits"],
         start_from=job.start_from,
@@ -258,6 +260,10 @@ def preview(job: Job, *, slots: int) -> dict[str, Any]:
     """What a run would do first, decided by the same functions, changing nothing."""
     listing = job.source.list()
     table = open_for_writing(job)
+    if table is None and job.schema is None:
+        ddl = _suggest_ddl(job)
+        if ddl is not None:
+            raise SchemaMissing(ddl)
     scan_commits = job.config["checkpoint.scan_commits"]
     facts = table.observe(job.pipeline, scan_commits=scan_commits) if table is not None else None
     recovery = decide_recovery(facts, pipeline=job.pipeline, source=job.source.identity, start_from=job.start_from)

@@ -13,9 +13,9 @@ from blizzard.core.late import find_late_files
 from blizzard.core.plan import Limits, count_backlog, is_drained, plan_batch
 from blizzard.core.recover import Fresh, Refuse, Resume, StartFrom, check_in_progress, decide_recovery
 from blizzard.core.state import CheckpointState
-from blizzard.core.types import SourceFile
+from blizzard.core.types import SourceFile, find_file
 from blizzard.delta.commit import PositionMoved
-from blizzard.errors import Refused, error_of_failure
+from blizzard.errors import ConfigError, Refused, Temporary, error_of_failure
 from blizzard.inflight import CommitQueue
 from blizzard.ports import Background, Clock, Ingestor, Progress, Source, StopRequest, Table, TablePlace
 from blizzard.summary import Summary
@@ -25,6 +25,7 @@ from blizzard.summary import Summary
 class RunSettings:
     pipeline: str
     run_id: str
+    schema_fingerprint: str  # of the schema the tasks write
     limits: Limits
     scan_commits: int = 100
     start_from: StartFrom | None = None
@@ -58,6 +59,7 @@ def run_pipeline(ports: Ports, settings: RunSettings, summary: Summary) -> None:
 class _Run:
     def __init__(self, ports: Ports, settings: RunSettings, summary: Summary, listing: Sequence[SourceFile]) -> None:
         self._ports, self._settings, self._summary, self._listing = ports, settings, summary, listing
+        self._held: frozenset[str] = frozenset()  # changed since they were listed: left to the next run
 
     def drain(self) -> None:
         table = self._ports.place.open()
@@ -69,6 +71,7 @@ class _Run:
             table = self._create_table()
         recovery = self._recover(table)
         state = self._state_before(recovery, table)
+        self._check_table(table)
         self._check_listing(state, table)
         self._summary.backlog_files, _ = count_backlog(state.source_state, self._listing)
         commits = CommitQueue(self._ports, self._settings, self._summary, table, state.delta_version)
@@ -81,18 +84,31 @@ class _Run:
         return not (
             self._ports.stop.requested()
             or (limit is not None and self._summary.commits + commits.pending >= limit)
-            or is_drained(state.source_state, self._listing)
+            or is_drained(state.source_state, self._listing, self._held)
         )
 
     def _ingest_batch(self, state: CheckpointState, commits: CommitQueue) -> CheckpointState:
         """Read one batch, queue its commit, and return the state the next one is planned on."""
         sequence, planned_ms = state.sequence + 1, self._ports.clock.now_ms()
-        plan = plan_batch(state.source_state, self._listing, self._settings.limits, slots=self._ports.ingestor.slots)
+        slots, limits = self._ports.ingestor.slots, self._settings.limits
+        plan = plan_batch(state.source_state, self._listing, limits, slots=slots, held=self._held)
         self._ports.progress.planned(plan, sequence=sequence, backlog_files=self._summary.backlog_files or 0)
         result = self._ports.ingestor.run(plan, sequence=sequence, stop=commits)
         if result.failure is not None:
             raise error_of_failure(result.failure)
+        if result.changed:
+            self._hold_back(result.changed)
+            if not result.slices:
+                return state
         return commits.add(state, plan, result, planned_ms=planned_ms)
+
+    def _hold_back(self, changed: tuple[str, ...]) -> None:
+        """A file still being written must not stop the others."""
+        self._held |= set(changed)
+        names = ", ".join(changed[:5])
+        self._ports.progress.warn(
+            f"changed after they were listed, left to the next run: {len(changed)} files ({names})"
+        )
 
     def _recover(self, table: Table | None) -> Resume | Fresh:
         facts = None
@@ -117,8 +133,17 @@ class _Run:
             raise Refused("the table was created and is gone again", kind="table_create")
         return table
 
+    def _check_table(self, table: Table) -> None:
+        """The table opened here may not be the one looked at before Spark came up."""
+        table.check_writable()
+        if table.schema_fingerprint != self._settings.schema_fingerprint:
+            raise Temporary(
+                "the table's schema was changed, or another driver made it. Run again.", kind="schema_changed"
+            )
+
     def _state_before(self, recovery: Resume | Fresh, table: Table) -> CheckpointState:
-        newest = next(table.scan_back())
+        newest = next(table.scan_back(), None)
+        timestamp_ms = newest.timestamp_ms if newest is not None else 0
         identity = RunIdentity(
             pipeline=self._settings.pipeline,
             run_id=self._settings.run_id,
@@ -126,11 +151,14 @@ class _Run:
             table_id=table.table_id,
             schema_fingerprint=table.schema_fingerprint,
         )
-        state = state_before(recovery, identity, version=newest.version, timestamp_ms=newest.timestamp_ms)
+        state = state_before(recovery, identity, version=table.version, timestamp_ms=timestamp_ms)
         self._summary.delta_version, self._summary.sequence = state.delta_version, state.sequence
         return state
 
     def _check_listing(self, state: CheckpointState, table: Table) -> None:
+        begins_after = self._settings.start_from.after if self._settings.start_from else None
+        if state.sequence == 0 and begins_after is not None and find_file(self._listing, begins_after) is None:
+            raise ConfigError(f"--start-from after:{begins_after}: there is no such file in the source", kind="usage")
         refusal = check_in_progress(state.source_state, self._listing)
         if refusal is not None:
             raise Refused(refusal.message, kind=refusal.kind)

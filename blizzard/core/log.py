@@ -26,6 +26,7 @@ class CommitFacts:
     mode: str | None = None
     txns: tuple[Txn, ...] = ()
     user_metadata: str | None = None
+    removes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,8 @@ _REWRITES = ("RESTORE", "CLONE", "REPLACE TABLE", "CREATE OR REPLACE", "TRUNCATE
 
 def rewrites_table(commit: CommitFacts) -> bool:
     operation = commit.operation.upper()
+    if not operation:
+        return commit.removes  # files were taken away, and nothing says why
     overwrite = operation in ("WRITE", "STREAMING UPDATE") and (commit.mode or "").upper() in (
         "OVERWRITE",
         "COMPLETE",

@@ -18,8 +18,11 @@ from blizzard.core.types import BatchPlan, Budget, Slice, SourceFile, TaskPlan, 
 # JSON bytes that fit under the appId limit once base64 has made four of three, less the fixed fields.
 _PAYLOAD_BUDGET_BYTES = MAX_APP_ID_BYTES * 3 // 4 - 16 * 1024
 _LEDGER_BUDGET_BYTES = MAX_LEDGER_BYTES - 16 * 1024
-# A file ends a batch in progress at most once per task; its size and etag are then recorded beside its name.
-_FILE_VERSION_BYTES = 160
+
+
+def _version_bytes(path: str) -> int:
+    """What size and etag of a file in progress cost. At most one file per task ends a batch so."""
+    return entry_bytes(path) + 140
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,22 +37,33 @@ class Limits:
     interval_s: float | None = 60.0
 
 
-def plan_batch(state: SourceState, listing: Sequence[SourceFile], limits: Limits, *, slots: int) -> BatchPlan:
-    """The next batch. `listing` is sorted by path and not drained."""
+def plan_batch(
+    state: SourceState,
+    listing: Sequence[SourceFile],
+    limits: Limits,
+    *,
+    slots: int,
+    held: frozenset[str] = frozenset(),
+) -> BatchPlan:
+    """The next batch. `listing` is sorted by path and not drained. Names in `held` are left alone, and not passed."""
     chosen: list[Slice] = []
     stored_bytes = 0
-    # Half of the new names at most end up as exceptions to the mark (see advance_mark); carried ones all may.
-    payload_bytes = 2 * sum(map(entry_bytes, state.files)) + slots * _FILE_VERSION_BYTES
+    # Half of the new names at most end up as exceptions to the mark (see advance_mark); carried ones all may, and
+    # every one in progress has its size and etag recorded under its name once more.
+    payload_bytes = 2 * sum(map(entry_bytes, state.files))
+    payload_bytes += 2 * sum(_version_bytes(path) for path in state.in_progress)
+    longest = 0
     ledger_bytes = 0
     max_bytes = min(limits.max_bytes or 1 << 62, limits.commit_files * limits.target_file_bytes)
-    for file, is_new in _pending(state, listing):
+    for file, is_new in _pending(state, listing, held):
         stored_bytes += file.size_bytes
         payload_bytes += entry_bytes(file.path) if is_new else 0
+        longest = max(longest, _version_bytes(file.path))
         ledger_bytes += ledger_entry_bytes(file.path, file.etag)
         if chosen and (
             len(chosen) >= limits.max_files
             or stored_bytes > max_bytes
-            or payload_bytes > 2 * _PAYLOAD_BUDGET_BYTES
+            or payload_bytes + 2 * min(slots, len(chosen) + 1) * longest > 2 * _PAYLOAD_BUDGET_BYTES
             or ledger_bytes > _LEDGER_BUDGET_BYTES
         ):
             break
@@ -68,9 +82,9 @@ def plan_batch(state: SourceState, listing: Sequence[SourceFile], limits: Limits
     )
 
 
-def is_drained(state: SourceState, listing: Sequence[SourceFile]) -> bool:
-    """Whether everything listed is finished."""
-    return next(_pending(state, listing), None) is None
+def is_drained(state: SourceState, listing: Sequence[SourceFile], held: frozenset[str] = frozenset()) -> bool:
+    """Whether everything listed is finished, but for what is held back."""
+    return next(_pending(state, listing, held), None) is None
 
 
 def count_backlog(state: SourceState, listing: Sequence[SourceFile]) -> tuple[int, int]:
@@ -82,14 +96,16 @@ def count_backlog(state: SourceState, listing: Sequence[SourceFile]) -> tuple[in
     return files, stored_bytes
 
 
-def _pending(state: SourceState, listing: Sequence[SourceFile]) -> Iterator[tuple[SourceFile, bool]]:
+def _pending(
+    state: SourceState, listing: Sequence[SourceFile], held: frozenset[str] = frozenset()
+) -> Iterator[tuple[SourceFile, bool]]:
     """Unfinished files and whether each is new to the state: left-overs first, so that nothing starves."""
     for path in sorted(state.in_progress):
         file = find_file(listing, path)
-        if file is not None:
+        if file is not None and path not in held:
             yield file, False
     for file in _after_mark(state, listing):
-        if file.path not in state.files:
+        if file.path not in state.files and file.path not in held:
             yield file, True
 
 

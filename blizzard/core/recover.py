@@ -91,8 +91,10 @@ def _without_position(facts: TableFacts, pipeline: str, start_from: StartFrom | 
         return Refuse(
             kind="table_has_data",
             message=(
-                f"the table already has data{by} but no position of pipeline {pipeline!r}. Say where to begin:"
-                f" --start-from beginning, or --start-from after:NAME to skip the files up to NAME."
+                f"the table already has data{by} but no position of pipeline {pipeline!r}. If it never ran here, say"
+                f" where to begin: --start-from beginning, or --start-from after:NAME to skip the files up to NAME. If"
+                f" it did, its position has expired or its name has changed (see blizzard status), and beginning again"
+                f" would double its data."
             ),
         )
     return _fresh(start_from)
@@ -165,20 +167,29 @@ def _check_commit(state: CheckpointState, found: CommitFacts, facts: TableFacts)
 
 
 def check_rewrites(commits: Iterable[CommitFacts], state: CheckpointState | None) -> Refuse | None:
-    """Whether any of these foreign commits took away what the position says is in the table."""
+    """Whether any of these foreign commits took away what the position says is in the table.
+
+    `state` is the position that stands in the log, where it is known.
+    """
     rewrite = next(filter(rewrites_table, commits), None)
     if rewrite is None:
         return None
-    mark = state.source_state.last_committed_file if state is not None else None
-    onwards = f" or 'after:{mark}' to leave the earlier files alone" if mark is not None else ""
+    what = rewrite.operation or "commit that removes files and does not say why"
     return Refuse(
         kind="table_rewritten",
         message=(
-            f"version {rewrite.version} of the table is a {rewrite.operation}: data this pipeline has ingested may be"
-            f" gone, and its position no longer fits the table. Look at what the table holds, then start under another"
-            f" --pipeline name with --start-from beginning{onwards}."
+            f"version {rewrite.version} of the table is a {what}: data this pipeline has ingested may be gone, and its"
+            f" position no longer fits the table. Look at what the table holds, then start under another --pipeline"
+            f" name with --start-from beginning{_onwards(state)}."
         ),
     )
+
+
+def _onwards(state: CheckpointState | None) -> str:
+    """`after:` is only offered where it would leave out nothing that was not ingested."""
+    if state is None or state.source_state.last_committed_file is None or state.source_state.files:
+        return ""
+    return f", or 'after:{state.source_state.last_committed_file}' to leave the earlier files alone"
 
 
 def _check_start(state: CheckpointState, source: SourceIdentity | None, start_from: StartFrom | None) -> Refuse | None:
@@ -211,7 +222,11 @@ def check_in_progress(state: SourceState, listing: Sequence[SourceFile]) -> Refu
         if file is None:
             what = "is no longer in the source"
         elif (file.size_bytes, file.etag) != (progress.size_bytes, progress.etag):
-            what = f"has changed (was {progress.size_bytes} bytes, is {file.size_bytes} bytes or has a newer etag)"
+            was, now = (
+                f"{progress.size_bytes} bytes, etag {progress.etag}",
+                f"{file.size_bytes} bytes, etag {file.etag}",
+            )
+            what = f"has changed (was {was}; is {now}; on local disk the etag is the mtime in ns)"
         else:
             continue
         return Refuse(

@@ -155,6 +155,7 @@ class TaskReport:
     slices: tuple[SliceReport, ...] = ()
     files: tuple[DataFile, ...] = ()
     bytes_read: int = 0  # decompressed
+    changed: tuple[str, ...] = ()  # no longer the file that was listed; nothing was taken of it
     failure: TaskFailure | None = None
 
 
@@ -171,6 +172,10 @@ class BatchResult:
     @property
     def files(self) -> tuple[DataFile, ...]:
         return tuple(f for report in self.reports for f in report.files)
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        return tuple(path for report in self.reports for path in report.changed)
 
     @property
     def failure(self) -> TaskFailure | None:

@@ -6,6 +6,7 @@ Never classifies by an exception, never deletes a file, never commits when anybo
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from blizzard.core.outcome import Landed, NotLanded, TakenByOther, TakenByOurselves, decide_commit_outcome
 from blizzard.core.recover import check_rewrites
@@ -35,14 +36,14 @@ def commit_batch(
     reach("commit.before")
     cause: Exception | None = None
     for attempt in range(1, attempts + 1):
-        table.refresh()
+        _refresh(table)
         version = _settle(table, request, state)
         if version is None:
             _require_same_table(table, state)
             if clock.now_ms() - planned_ms > MAX_BATCH_AGE_MS:
                 raise Temporary("the batch is more than 24 hours old and was not committed", kind="batch_too_old")
             try:
-                table.append(request)
+                table.append(_stamped(request, table, state, clock.now_ms()))
             except Exception as e:  # any exception, conflicts included, means: unknown
                 cause = e
             version = _settle(table, request, state)
@@ -60,11 +61,26 @@ def commit_batch(
     ) from cause
 
 
+def _refresh(table: Table) -> None:
+    try:
+        table.refresh()
+    except Exception as e:
+        raise Temporary(
+            f"the table can no longer be read: {e}. Nothing of the batch was committed.", kind="table_unreadable"
+        ) from e
+
+
+def _stamped(request: CommitRequest, table: Table, state: CheckpointState, now_ms: int) -> CommitRequest:
+    """With a lastUpdated that is not below the time of any commit it follows, whatever our clock says."""
+    seen_ms = max((c.timestamp_ms for c in table.commits_after(state.delta_version)), default=0)
+    return replace(request, last_updated_ms=max(request.last_updated_ms, now_ms, seen_ms))
+
+
 def _settle(table: Table, request: CommitRequest, state: CheckpointState) -> int | None:
     """The version if our commit is in the log, None if its place is still free; raises if it was taken."""
     commits = table.commits_after(state.delta_version)
     outcome = decide_commit_outcome(commits, app_id=request.app_id, state=state)
-    refusal = check_rewrites(commits, state)
+    refusal = check_rewrites(commits, None)
     if refusal is not None:
         raise Refused(refusal.message, kind=refusal.kind)
     match outcome:
@@ -92,6 +108,7 @@ def _require_same_table(table: Table, state: CheckpointState) -> None:
         )
     if table.table_id != state.table_id:
         raise Refused("the table was replaced while the batch was being read", kind="table_replaced")
+    table.check_writable()  # a constraint or a feature may be new
     if table.schema_fingerprint != state.schema_fingerprint:
         raise Temporary(
             "the table's schema was changed while the batch was being read; nothing of it was committed. Run again.",

@@ -28,11 +28,14 @@ def read_commit(table_root: str, version: int) -> CommitFacts | None:
     except FileNotFoundError:
         return None
     info: dict[str, Any] = {}
-    txns = []
+    txns, removes = [], False
     try:
         for line in lines:
             # Adds are most of a large commit and of no interest here.
-            if not line or line.startswith((b'{"add"', b'{"remove"')):
+            if not line or line.startswith(b'{"add"'):
+                continue
+            if line.startswith(b'{"remove"'):
+                removes = True
                 continue
             action = orjson.loads(line)
             if "txn" in action:
@@ -46,12 +49,17 @@ def read_commit(table_root: str, version: int) -> CommitFacts | None:
             operation=str(info.get("operation") or ""),
             mode=_mode(info),
             txns=tuple(txns),
-            user_metadata=info.get("userMetadata"),
+            user_metadata=_text(info.get("userMetadata")),
+            removes=removes,
         )
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as e:
         raise Refused(
             f"{path} is damaged ({e}). Nothing was changed. Restore it from a backup.", kind="log_damaged"
         ) from e
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _mode(info: dict[str, Any]) -> str | None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -20,10 +21,11 @@ from blizzard.core.codec import fence_app_id
 from blizzard.core.log import CommitFacts, TableFacts, names_pipeline, pipelines_of
 from blizzard.delta import log
 from blizzard.delta.features import check_features
-from blizzard.errors import ConfigError, Refused
+from blizzard.errors import ConfigError, Refused, Temporary
 from blizzard.ports import Clock, CommitRequest
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
+from blizzard.source.uri import file_uri
 from blizzard.testing.faults import reach
 
 # One unique appId per commit grows every Delta checkpoint for ever (2,000 commits: 692 KB) unless they expire.
@@ -106,7 +108,9 @@ class DeltaRsTable:
 
     def commits_after(self, version: int) -> tuple[CommitFacts, ...]:
         """All commits after `version` up to the newest in the log, which may be newer than this handle."""
-        return log.commits_between(self._root, version, log.newest_commit(self._root, max(version, 0)))
+        # The handle may know of versions behind a gap, which a probe forward would not find.
+        newest = max(self.version, log.newest_commit(self._root, max(version, 0)))
+        return log.commits_between(self._root, version, newest)
 
     def scan_back(self) -> Iterator[CommitFacts]:
         return log.scan_back(self._root, self.version)
@@ -168,7 +172,7 @@ class DeltaRsPlace:
                 )
             return None
         try:
-            return DeltaRsTable(self.root, DeltaTable(self.root))
+            return DeltaRsTable(self.root, DeltaTable(file_uri(self.root)))
         except TableNotFoundError as e:
             if not os.listdir(os.path.join(self.root, "_delta_log")):
                 return None
@@ -179,19 +183,25 @@ class DeltaRsPlace:
     def create(self, pipeline: str) -> None:
         if self.schema is None:
             raise ConfigError("a new table needs a schema", kind="schema")
-        os.makedirs(self.root, exist_ok=True)
         fence = Transaction(fence_app_id(pipeline), 0, self.clock.now_ms())
         try:
+            os.makedirs(self.root, exist_ok=True)
             DeltaTable.create(
-                self.root,
+                file_uri(self.root),
                 schema=deltalake.Schema.from_json(orjson.dumps(self.schema).decode()),
                 configuration={_RETENTION_KEY: TXN_RETENTION},
                 commit_properties=CommitProperties(app_transactions=[fence]),
             )
+        except OSError as e:
+            if e.errno == errno.ENOSPC or "No space left" in str(e):
+                raise Temporary(
+                    f"the table at {self.root} could not be created: no space left", kind="disk_full"
+                ) from e
+            raise ConfigError(f"the table at {self.root} could not be created: {e}", kind="table_create") from e
         except DeltaError as e:
             if self.open() is None:
-                raise Refused(f"the table at {self.root} could not be created: {e}", kind="table_create") from e
-            return
+                raise ConfigError(f"the table at {self.root} could not be created: {e}", kind="table_create") from e
+            return  # another driver made it first; what it made is looked at like any other table
         log.sync_commit(self.root, 0)
 
 

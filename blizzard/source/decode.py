@@ -49,17 +49,7 @@ def open_stream(root: str, piece: Slice, compression: str) -> Iterator[ByteStrea
         raise UnreadableSource("unreadable", f"the file cannot be opened: {e.strerror}") from e
     with file:
         _check_unchanged(file, piece)
-        try:
-            yield _decompress(file, piece.path, compression)
-        except EOFError as e:
-            raise UnreadableSource("truncated", f"the file ends in the middle of its gzip stream: {e}") from e
-        except _DAMAGED_GZIP as e:
-            raise UnreadableSource("corrupt", f"the gzip stream is damaged: {e}") from e
-        except OSError as e:
-            if e.errno is not None:
-                raise  # the disk's trouble, and worth a retry; Arrow's word on a damaged stream has no number
-            kind = "truncated" if "Truncated" in str(e) else "corrupt"
-            raise UnreadableSource(kind, f"the zstd stream is damaged or ends too early: {e}") from e
+        yield _decompress(file, piece.path, compression)
         _check_unchanged(file, piece)
 
 
@@ -81,13 +71,44 @@ def _decompress(file: BinaryIO, name: str, compression: str) -> ByteStream:
         raise UnreadableSource(
             "wrong_compression", f"{what}, though its name or source.compression says {said}; rename it or set the key"
         )
-    if found == "gzip":
-        # Reads multi-member files to their end, and raises on a missing trailer or a wrong checksum.
-        return igzip.IGzipFile(fileobj=file, mode="rb")  # type: ignore[no-any-return]
-    if found == "zstd":
-        # Arrow's own: reads all frames and raises on a cut one, which zstandard's reader takes for an end.
-        return pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")  # type: ignore[no-any-return]
-    return file
+    match found:
+        case "gzip":
+            return _Gzip(file)
+        case "zstd":
+            return _Zstd(file)
+        case _:
+            return file
+
+
+class _Gzip:
+    """Reads multi-member files to their end, and raises on a missing trailer or a wrong checksum."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._stream = igzip.IGzipFile(fileobj=file, mode="rb")
+
+    def read(self, size: int, /) -> bytes:
+        try:
+            return bytes(self._stream.read(size))
+        except EOFError as e:
+            raise UnreadableSource("truncated", f"the file ends in the middle of its gzip stream: {e}") from e
+        except _DAMAGED_GZIP as e:
+            raise UnreadableSource("corrupt", f"the gzip stream is damaged: {e}") from e
+
+
+class _Zstd:
+    """Arrow's reader: it goes through all frames and raises on a cut one, which zstandard's takes for an end."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._stream = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
+
+    def read(self, size: int, /) -> bytes:
+        try:
+            return bytes(self._stream.read(size))
+        except OSError as e:
+            if e.errno is not None:
+                raise  # the disk's trouble, and worth a retry; Arrow's word on a damaged stream has no number
+            kind = "truncated" if "Truncated" in str(e) else "corrupt"
+            raise UnreadableSource(kind, f"the zstd stream is damaged or ends too early: {e}") from e
 
 
 def _by_name(name: str) -> str:

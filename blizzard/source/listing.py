@@ -1,6 +1,7 @@
 """Listing a local source: every matching file below the root, in the byte order of its name.
 
-Names that begin with `_` or `.` are ignored, at every level. Nothing that matches is left out silently.
+Names that begin with `_` or `.` are ignored, at every level, unless one file was named as the source. Nothing else
+that matches is left out silently.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from wcmatch import glob
 
 from blizzard.core.types import Listing
-from blizzard.errors import BadFile, ConfigError
+from blizzard.errors import BadFile, ConfigError, Temporary
 from blizzard.source.uri import SourceLocation
 
 
@@ -22,11 +23,12 @@ def list_source(source: SourceLocation) -> Listing:
     if not os.path.isdir(source.root):
         what = "is not a folder" if os.path.exists(source.root) else "does not exist"
         raise ConfigError(f"the source {source.root} {what}", kind="source_not_found")
-    matches = compile_pattern(source.identity.pattern)
+    matches = compile_pattern(source.pattern)
     paths: list[str] = []
     sizes, mtimes_ns, seen_ms = array("q"), array("q"), array("q")
     try:
-        for path, info in _walk(source.root, "", matches):
+        path = source.root
+        for path, info in _walk(source.root, "", matches, source.only):
             paths.append(path)
             sizes.append(info.st_size)
             mtimes_ns.append(info.st_mtime_ns)
@@ -34,6 +36,10 @@ def list_source(source: SourceLocation) -> Listing:
             seen_ms.append(max(info.st_mtime_ns, info.st_ctime_ns) // 1_000_000)
     except PermissionError as e:
         raise ConfigError(f"the source cannot be listed: {e}", kind="source_not_readable") from e
+    except FileNotFoundError as e:
+        raise Temporary(f"the source changed while it was listed: {e}", kind="source_changed") from e
+    except OverflowError as e:
+        raise BadFile(f"{path} has a modification time that is out of range", kind="source_not_readable") from e
     return Listing(paths, sizes, mtimes_ns, seen_ms)
 
 
@@ -50,15 +56,21 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{p})" for p in positive))
 
 
-def _walk(root: str, prefix: str, matches: re.Pattern[str]) -> Iterator[tuple[str, os.stat_result]]:
+def _walk(root: str, prefix: str, matches: re.Pattern[str], only: str | None) -> Iterator[tuple[str, os.stat_result]]:
     with os.scandir(os.path.join(root, prefix)) as entries:
         for entry in entries:
-            if entry.name[0] in "_.":
-                continue
             path = prefix + entry.name
+            if entry.name[0] in "_." and path != only:
+                continue
             if entry.is_dir():
+                if entry.is_symlink():
+                    raise BadFile(
+                        f"{entry.path} is a link to a folder: following it could read files twice, or without end."
+                        f" Remove it, or name the folder it points to as the source.",
+                        kind="source_linked_folder",
+                    )
                 inside = 0
-                for file in _walk(root, path + "/", matches):
+                for file in _walk(root, path + "/", matches, only):
                     inside += 1
                     yield file
                 if not inside and matches.match(path):

@@ -21,13 +21,19 @@ _GLOB = re.compile(r"[*?\[{]")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLocation:
     root: str  # local path
+    pattern: str
     identity: SourceIdentity
+    only: str | None = None  # the source is this one file
 
 
 def local_path(uri: str, *, what: str) -> str:
     """The absolute local path of a plain path or a file: URI."""
     if not uri:
         raise ConfigError(f"the {what} is empty", kind="usage")
+    try:
+        uri.encode()
+    except UnicodeEncodeError as e:
+        raise ConfigError(f"the {what} {os.fsencode(uri)!r} is not UTF-8", kind="usage") from e
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", uri)
     if scheme is None:
         return os.path.abspath(os.path.expanduser(uri))
@@ -50,6 +56,7 @@ def file_uri(path: str) -> str:
 def locate_source(uri: str, pattern: str | None = None) -> SourceLocation:
     """A folder, one file, or a glob below a folder."""
     path = local_path(uri, what="source")
+    only = None
     if _GLOB.search(path) and not os.path.exists(path):
         if pattern is not None:
             raise ConfigError("the source already has a pattern; leave source.pattern out", kind="usage")
@@ -57,12 +64,13 @@ def locate_source(uri: str, pattern: str | None = None) -> SourceLocation:
     elif os.path.isfile(path):
         if pattern is not None:
             raise ConfigError(f"source {uri!r} is one file; leave source.pattern out", kind="usage")
-        folder, name = os.path.split(path)
-        pattern = re.sub(r"([*?\[\]{}!\\])", r"\\\1", name)
+        folder, only = os.path.split(path)
+        pattern = re.sub(r"([*?\[\]{}!\\])", r"\\\1", only)
     else:
         folder = path
-    identity = SourceIdentity(root=file_uri(folder), pattern=pattern or DEFAULT_PATTERN)
-    return SourceLocation(root=folder, identity=identity)
+    # The default goes by its name: adding an ending to it must not make every pipeline another one.
+    identity = SourceIdentity(root=file_uri(folder), pattern=pattern or "default")
+    return SourceLocation(root=folder, pattern=pattern or DEFAULT_PATTERN, identity=identity, only=only)
 
 
 def _split_glob(path: str) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from blizzard.schema import DeltaSchema
 DEFAULT_INDEXED_COLUMNS = 32
 _PREFIX_CHARS = 32
 _LAST_CHAR = "\U0010ffff"
-_NO_BOUNDS = ("string-map", "array", "map", "binary", "boolean")
+_NO_BOUNDS = ("array", "map", "binary")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +73,17 @@ def _width(kind: Any) -> int:
             return _width(kind["keyType"]) + _width(kind["valueType"])
 
 
-def file_stats(footer: pq.FileMetaData, leaves: Sequence[Leaf], nested_nulls: Mapping[tuple[str, ...], int]) -> str:
-    """The `stats` of one Add action. `nested_nulls` counts the null arrays and maps, which no footer tells."""
+def file_stats(
+    footer: pq.FileMetaData,
+    leaves: Sequence[Leaf],
+    nested_nulls: Mapping[tuple[str, ...], int],
+    text_bounds: Mapping[tuple[str, ...], tuple[str, str]],
+) -> str:
+    """The `stats` of one Add action.
+
+    `nested_nulls` counts the null arrays and maps, which no footer tells. `text_bounds` are the bounds of the string
+    columns: a footer leaves out those over 4 KiB, and delta-rs's reader takes a missing bound for "no such row".
+    """
     lows: dict[str, Any] = {}
     highs: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
@@ -85,7 +94,8 @@ def file_stats(footer: pq.FileMetaData, leaves: Sequence[Leaf], nested_nulls: Ma
         chunks = [footer.row_group(g).column(leaf.parquet_column).statistics for g in range(footer.num_row_groups)]
         if all(c is not None and c.has_null_count for c in chunks):
             _put(nulls, leaf.path, sum(c.null_count for c in chunks))
-        bounds = _bounds(chunks, leaf.type_name)
+        is_text = leaf.type_name == "string"
+        bounds = _short(text_bounds.get(leaf.path)) if is_text else _bounds(chunks, leaf.type_name)
         if bounds is not None:
             _put(lows, leaf.path, bounds[0])
             _put(highs, leaf.path, bounds[1])
@@ -101,19 +111,21 @@ def _bounds(chunks: Sequence[Any], type_name: str) -> tuple[Any, Any] | None:
     if not filled or any(not c.has_min_max and c.num_values > 0 for c in chunks):
         return None
     low, high = min(c.min for c in filled), max(c.max for c in filled)
-    if isinstance(low, str):
-        upper = _upper_prefix(high)
-        return None if upper is None else (low[:_PREFIX_CHARS], upper)
     if isinstance(low, float) and not (math.isfinite(low) and math.isfinite(high)):
         return None
     return low, high
 
 
-def _upper_prefix(text: str) -> str | None:
-    """A short string that sorts at or after every string with the same first 32 characters."""
-    if len(text) <= _PREFIX_CHARS:
-        return text
-    return None if text[_PREFIX_CHARS] == _LAST_CHAR else text[:_PREFIX_CHARS] + _LAST_CHAR
+def _short(bounds: tuple[str, str] | None) -> tuple[str, str] | None:
+    return None if bounds is None else (bounds[0][:_PREFIX_CHARS], upper_prefix(bounds[1]))
+
+
+def upper_prefix(text: str) -> str:
+    """A short string that sorts at or after this one."""
+    end = _PREFIX_CHARS
+    while end < len(text) and text[end] == _LAST_CHAR:
+        end += 1  # nothing sorts after the last character but more of them
+    return text if end >= len(text) else text[:end] + _LAST_CHAR
 
 
 def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

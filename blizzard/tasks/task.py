@@ -70,7 +70,13 @@ def run_task(spec: JobSpec, plan: TaskPlan, *, sequence: int) -> TaskReport:
     except _Stop as stop:
         roller.abandon()
         return TaskReport(slot=plan.slot, failure=stop.failure)
-    return TaskReport(slot=plan.slot, slices=task.reports(), files=files, bytes_read=task.bytes_read)
+    return TaskReport(
+        slot=plan.slot,
+        slices=task.reports(),
+        files=files,
+        bytes_read=task.bytes_read,
+        changed=tuple(task.changed),
+    )
 
 
 class _Progress:
@@ -96,8 +102,8 @@ class _Progress:
 
 
 class _Task:
-    """Reads slices block by block. Blocks are gathered up to a full one: the parser costs about 2 ms a call (measured), which
-    thousands of small files would pay thousands of times."""
+    """Reads slices block by block. Blocks are gathered up to a full one: the parser costs about 2 ms a call
+    (measured), which thousands of small files would pay thousands of times."""
 
     def __init__(self, spec: JobSpec, budget: Budget, roller: ParquetRoller) -> None:
         self._spec, self._budget, self._roller = spec, budget, roller
@@ -108,6 +114,7 @@ class _Task:
         self._records = 0
         self._deadline: float | None = None
         self.bytes_read = 0
+        self.changed: list[str] = []
 
     def reports(self) -> tuple[SliceReport, ...]:
         return tuple(progress.report() for progress in self._slices)
@@ -131,6 +138,10 @@ class _Task:
                     if not block.last and self.exhausted():
                         break
         except UnreadableSource as e:
+            if e.kind == "source_changed" and progress.to_record == 0:
+                self._slices.pop()  # nothing was taken of it: the others need not wait for it
+                self.changed.append(piece.path)
+                return
             raise _Stop(TaskFailure(kind=e.kind, path=piece.path, line=None, message=str(e))) from e
         except ShorterThanBefore as e:
             raise _Stop(TaskFailure(kind="source_changed", path=piece.path, line=None, message=str(e))) from e

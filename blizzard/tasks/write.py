@@ -41,7 +41,6 @@ class ParquetRoller:
     ) -> None:
         self._folder, self._name_prefix, self._codec = folder, name_prefix, codec
         self._schema, self._leaves, self._target_bytes = schema, leaves, target_bytes
-        self._nested = [leaf.path for leaf in leaves if leaf.parquet_column is None]
         # A small target is met only if row groups are smaller still.
         self._row_group_bytes = min(_ROW_GROUP_BYTES, max(1, target_bytes * _SHRINKS // 2))
         self._buffer: list[pa.Table] = []
@@ -87,7 +86,7 @@ class ParquetRoller:
             dictionary = columns_worth_a_dictionary(table)
             self._open = _OpenFile(os.path.join(self._folder, name), name, self._schema, self._codec, dictionary)
             self._count += 1
-        self._open.write(table, self._nested)
+        self._open.write(table, self._leaves)
         if self._open.size_bytes >= self._target_bytes:
             self._finish_file()
 
@@ -104,6 +103,7 @@ class _OpenFile:
         self._path, self._name = path, name
         self._footers: list[pq.FileMetaData] = []
         self._nulls: dict[tuple[str, ...], int] = {}
+        self._bounds: dict[tuple[str, ...], tuple[str, str]] = {}
         self._sink = pa.OSFile(path, "wb")
         self.writer = pq.ParquetWriter(
             self._sink,
@@ -118,11 +118,19 @@ class _OpenFile:
     def size_bytes(self) -> int:
         return int(self._sink.tell())
 
-    def write(self, table: pa.Table, nested: Sequence[tuple[str, ...]]) -> None:
+    def write(self, table: pa.Table, leaves: Sequence[Leaf]) -> None:
         self.writer.write_table(table, row_group_size=table.num_rows)
-        for path in nested:
-            column = pc.struct_field(table.to_struct_array(), list(path)) if len(path) > 1 else table[path[0]]
-            self._nulls[path] = self._nulls.get(path, 0) + column.null_count
+        for leaf in leaves:
+            if leaf.parquet_column is None:
+                self._nulls[leaf.path] = self._nulls.get(leaf.path, 0) + _column(table, leaf.path).null_count
+            elif leaf.type_name == "string":
+                self._widen(leaf.path, pc.min_max(_column(table, leaf.path)))
+
+    def _widen(self, path: tuple[str, ...], found: Any) -> None:
+        low, high = found["min"].as_py(), found["max"].as_py()
+        if low is not None:
+            old_low, old_high = self._bounds.get(path, (low, high))
+            self._bounds[path] = (min(low, old_low), max(high, old_high))
 
     def close(self, leaves: Sequence[Leaf]) -> DataFile:
         self.writer.close()
@@ -133,9 +141,17 @@ class _OpenFile:
             path=self._name,
             size_bytes=os.path.getsize(self._path),
             rows=footer.num_rows,
-            stats=file_stats(footer, leaves, self._nulls),
+            stats=file_stats(footer, leaves, self._nulls, self._bounds),
             modified_ms=time.time_ns() // 1_000_000,
         )
+
+
+def _column(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
+    """A column, or a field of a struct, null wherever one of its parents is."""
+    column = table[path[0]]
+    for name in path[1:]:
+        column = pc.struct_field(column, [column.type.get_field_index(name)])
+    return column
 
 
 def columns_worth_a_dictionary(table: pa.Table) -> list[str]:

@@ -75,7 +75,12 @@ class PipelineMachine(RuleBasedStateMachine):
         )
         inflight = data.draw(st.integers(1, 3), "in flight")
         run_settings = RunSettings(
-            pipeline="p", run_id=f"run{self.runs}", limits=limit, max_inflight=inflight, **changes
+            pipeline="p",
+            run_id=f"run{self.runs}",
+            schema_fingerprint="fingerprint",
+            limits=limit,
+            max_inflight=inflight,
+            **changes,
         )
         run_pipeline(ports, run_settings, summary)
         return summary
