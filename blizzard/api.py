@@ -17,8 +17,8 @@ from blizzard.delta.table import DeltaRsPlace, DeltaRsTable
 from blizzard.errors import ConfigError, SchemaError
 from blizzard.inflight import ThreadBackground
 from blizzard.inspection import TableStatus, read_status
-from blizzard.pipeline import Ports, RunSettings, run_pipeline
-from blizzard.ports import Progress, StopRequest
+from blizzard.pipeline import run_pipeline
+from blizzard.ports import Ports, Progress, StopRequest
 from blizzard.progress import SilentProgress
 from blizzard.schema import DeltaSchema
 from blizzard.schema.ddl import to_ddl
@@ -28,6 +28,7 @@ from blizzard.schema.load import load_schema
 from blizzard.source.listing import list_source
 from blizzard.source.sample import sample_records
 from blizzard.source.uri import SourceLocation, default_pipeline, file_uri, local_path, locate_source
+from blizzard.starting import RunSettings
 from blizzard.stopping import NeverStop
 from blizzard.summary import Summary
 from blizzard.tasks.job import SparkIngestor

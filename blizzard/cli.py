@@ -11,11 +11,14 @@ import shlex
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from blizzard import __version__
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.summary import Summary
+
+if TYPE_CHECKING:
+    from blizzard.stopping import SignalStop
 
 EXIT_IDLE = 99
 
@@ -113,8 +116,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return commands.dispatch(options)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_stdout()
         return 0
+    except KeyboardInterrupt:
+        return 130
     except Exception as e:
         return _fail(e, None, None)
 
@@ -137,34 +142,52 @@ def make_job(options: argparse.Namespace) -> Any:
 
 
 def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    from blizzard import api
-    from blizzard.progress import TerminalProgress
-    from blizzard.session import LazySession
     from blizzard.stopping import SignalStop
 
-    summary = Summary()
-    try:
-        job = make_job(options)
-        progress = TerminalProgress()
-        progress.note(f"pipeline {job.pipeline}: {job.source.identity.root} ({job.source.identity.pattern})")
-        session = LazySession(job.config.spark_conf)
-        stop = SignalStop(job.config["stop_grace_s"] or 0.0)
-        with stop.installed():
-            try:
-                api.run_job(session.get, job, summary, progress=progress, stop=stop)
-            finally:
-                summary.seconds = max(0.0, summary.seconds - session.startup_seconds)
-                progress.close()
-                session.stop()
-    except api.SchemaMissing as e:
-        command = shlex.join(["blizzard", *arguments, "--schema", e.ddl])
-        return _fail(ConfigError(f"{e}\nTo use it:\n  {command}", kind=e.kind), summary, options.summary)
-    except Exception as e:
-        return _fail(e, summary, options.summary)
+    summary, stop = Summary(), SignalStop()
+    with stop.installed():  # before the slow imports: a signal then is a stop, not a traceback
+        try:
+            _ingest(options, arguments, summary, stop)
+        except Exception as e:
+            return _fail(e, summary, options.summary)
     _tell(summary)
     if summary.status == "idle" and options.exit_99_when_idle:
         summary.exit_code = EXIT_IDLE
     return _emit(summary, options.summary)
+
+
+def _ingest(options: argparse.Namespace, arguments: Sequence[str], summary: Summary, stop: SignalStop) -> None:
+    from blizzard import api
+    from blizzard.progress import TerminalProgress
+    from blizzard.session import LazySession
+
+    _check_destination(options.summary)
+    job = make_job(options)
+    stop.grace_s = job.config["stop_grace_s"] or 0.0
+    progress = TerminalProgress()
+    progress.note(f"pipeline {job.pipeline}: {job.source.identity.root} ({job.source.location.pattern})")
+    session = LazySession(job.config.spark_conf)
+    try:
+        api.run_job(session.get, job, summary, progress=progress, stop=stop)
+    except api.SchemaMissing as e:
+        command = shlex.join(["blizzard", *arguments, "--schema", e.ddl])
+        raise ConfigError(f"{e}\nTo use it:\n  {command}", kind=e.kind) from e
+    finally:
+        summary.seconds = max(0.0, summary.seconds - session.startup_seconds)
+        progress.close()
+        session.stop()
+
+
+def _check_destination(destination: str | None) -> None:
+    """A summary that cannot be written is better known before the work than after it."""
+    if destination is None:
+        return
+    from blizzard.source.uri import local_path
+
+    path = local_path(destination, what="summary")
+    folder = os.path.dirname(path)
+    if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+        raise ConfigError(f"--summary {destination}: not a file in a folder that can be written to", kind="summary")
 
 
 def _tell(summary: Summary) -> None:
@@ -181,7 +204,8 @@ def _fail(error: Exception, summary: Summary | None, destination: str | None) ->
     kind, code = (error.kind, error.exit_code) if isinstance(error, BlizzardError) else ("internal", 1)
     if not known:
         traceback.print_exception(error, file=sys.stderr)
-    sys.stderr.write(f"blizzard: {error if known else repr(error)} [{kind}]\n")
+    text = str(error) if known else repr(error)
+    sys.stderr.write(f"blizzard: {text} [{kind}]\n".encode("utf-8", "backslashreplace").decode())
     if summary is None:
         return code
     summary.status, summary.exit_code, summary.error_kind, summary.error = "failed", code, kind, str(error)
@@ -190,7 +214,7 @@ def _fail(error: Exception, summary: Summary | None, destination: str | None) ->
 
 def _emit(summary: Summary, destination: str | None) -> int:
     """The JSON object, last on stdout, and to a file if asked: by rename, so that nobody reads half of it."""
-    if destination is not None:
+    if destination is not None and summary.error_kind != "summary":
         from blizzard.source.uri import local_path
 
         try:
@@ -202,6 +226,15 @@ def _emit(summary: Summary, destination: str | None) -> int:
             sys.stderr.write(f"blizzard: the summary could not be written to {destination}: {e} [summary]\n")
             if summary.exit_code == 0:
                 summary.exit_code, summary.error_kind, summary.error = 1, "summary", str(e)
-    sys.stdout.write(summary.to_json() + "\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(summary.to_json() + "\n")
+        sys.stdout.flush()
+    except (OSError, AttributeError, ValueError) as e:  # a closed or full stdout changes nothing about what was done
+        sys.stderr.write(f"blizzard: the summary could not be printed: {e}\n")
+        _discard_stdout()
     return summary.exit_code
+
+
+def _discard_stdout() -> None:
+    """Nothing more can be said there; keep the interpreter from trying again as it exits."""
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115

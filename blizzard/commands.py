@@ -89,6 +89,7 @@ def _status_rows(p: PipelineStatus) -> Iterable[tuple[str, str]]:
     if p.backlog_files is not None:
         yield "backlog", f"{p.backlog_files:,} files, {p.backlog_bytes:,} bytes"
         yield "late files", str(p.late_files)
+        yield "rewritten", str(p.rewritten_files)
     yield "a start", {"log": "resumes from the log"}.get(p.recovery, p.recovery_message or p.recovery)
 
 

@@ -25,7 +25,8 @@ from blizzard.summary import Summary
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from blizzard.pipeline import Ports, RunSettings
+    from blizzard.ports import Ports
+    from blizzard.starting import RunSettings
 
 
 class ThreadBackground:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from blizzard.core.codec import CodecError, decode_json
-from blizzard.core.late import find_late_files
+from blizzard.core.late import compare_with_ledgers
 from blizzard.core.ledger import decode_ledger
 from blizzard.core.log import CommitFacts, payloads, pipelines_of
 from blizzard.core.plan import count_backlog
@@ -35,6 +35,7 @@ class PipelineStatus:
     backlog_files: int | None = None
     backlog_bytes: int | None = None
     late_files: int | None = None
+    rewritten_files: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,7 @@ def _pipeline_status(
 ) -> PipelineStatus:
     facts = table.observe(state.pipeline, scan_commits=scan_commits)
     recovery = decide_recovery(facts, pipeline=state.pipeline, source=None, start_from=None)
+    unexpected = None if listing is None else compare_with_ledgers(listing, state, table.scan_back())
     backlog = count_backlog(state.source_state, listing) if listing is not None else (None, None)
     return PipelineStatus(
         pipeline=state.pipeline,
@@ -86,7 +88,8 @@ def _pipeline_status(
         recovery_message=recovery.message if isinstance(recovery, Refuse) else None,
         backlog_files=backlog[0],
         backlog_bytes=backlog[1],
-        late_files=None if listing is None else len(find_late_files(listing, state, table.scan_back())),
+        late_files=None if unexpected is None else len(unexpected.late),
+        rewritten_files=None if unexpected is None else len(unexpected.rewritten),
     )
 
 

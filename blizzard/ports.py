@@ -102,3 +102,14 @@ class Progress(Protocol):
     def planned(self, plan: BatchPlan, *, sequence: int, backlog_files: int) -> None: ...
     def committed(self, result: BatchResult, *, sequence: int, version: int) -> None: ...
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    source: Source
+    place: TablePlace
+    ingestor: Ingestor
+    background: Background
+    clock: Clock
+    progress: Progress
+    stop: StopRequest

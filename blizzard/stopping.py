@@ -22,7 +22,7 @@ class NeverStop:
 
 class SignalStop:
     def __init__(self, grace_s: float = STOP_GRACE_S) -> None:
-        self._grace_s = grace_s
+        self.grace_s = grace_s
         self._signals = 0
         self._first_at = 0.0
 
@@ -30,7 +30,7 @@ class SignalStop:
         return self._signals > 0
 
     def must_cancel(self) -> bool:
-        return self._signals > 1 or (self._signals == 1 and time.monotonic() - self._first_at > self._grace_s)
+        return self._signals > 1 or (self._signals == 1 and time.monotonic() - self._first_at > self.grace_s)
 
     def handle(self, _signum: int, _frame: FrameType | None) -> None:
         if self._signals == 0:

@@ -32,10 +32,16 @@ class Summary:
     recovery: str | None = None
 
     def to_json(self) -> str:
-        return orjson.dumps(self.to_dict()).decode()
+        # File names may hold bytes that are not UTF-8; the object must be printed whatever is in it.
+        fields = {k: _printable(v) if isinstance(v, str) else v for k, v in self.to_dict().items()}
+        return orjson.dumps(fields).decode()
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {
             "seconds": round(self.seconds, 3),
             "blocked_seconds": round(self.blocked_seconds, 3),
         }
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()

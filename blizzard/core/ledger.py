@@ -103,13 +103,13 @@ def decode_ledger(user_metadata: str | None) -> Ledger | None:
         return None
 
 
-def ledger_paths(user_metadata: str | None, pipeline: str) -> list[str]:
-    """Only the names in a ledger of this pipeline: there may be a million of them to go through."""
+def ledger_versions(user_metadata: str | None, pipeline: str) -> list[tuple[str, tuple[int, str]]]:
+    """Only names, sizes and etags in a ledger of this pipeline: there may be a million of them to go through."""
     fields = _fields(user_metadata)
     if fields is None or fields.get("pipeline") != pipeline:
         return []
     try:
-        return [entry["path"] for entry in fields["files"]]
+        return [(entry["path"], (entry["size"], entry["etag"])) for entry in fields["files"]]
     except (KeyError, TypeError):
         return []
 

@@ -97,7 +97,7 @@ def test_the_summary_goes_to_a_file_too_on_failure_as_well(capsys: pytest.Captur
         "--summary",
         str(tmp_path / "no/where"),
     )
-    assert code == 1
+    assert code == 2
     assert last_line(out)["error_kind"] == "summary"
 
 
@@ -160,3 +160,28 @@ def test_the_core_and_the_help_load_no_spark_and_no_delta() -> None:
     for modules in (core, "blizzard, blizzard.cli"):
         done = subprocess.run([sys.executable, "-c", code.format(modules)], capture_output=True, text=True, check=True)
         assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("redirection", [">&-", "> /dev/full", "| true"])
+def test_a_stdout_that_takes_nothing_changes_nothing_about_the_exit_code(tmp_path: Path, redirection: str) -> None:
+    (tmp_path / "src").mkdir()
+    command = f"{sys.executable} -m blizzard run --source src --table t --schema 'id INT'"
+    shell = f"set -o pipefail; {command} {redirection}"
+    done = subprocess.run(["bash", "-c", shell], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_name_that_is_not_utf8_still_ends_in_an_object(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    code, out, _ = call(capsys, "run", "--source", name, "--table", str(tmp_path / "t"))
+    assert code == last_line(out)["exit_code"] == 2
+    code, out, _ = call(capsys, "run", "--source", "x", "--table", "t", "--config", name)
+    assert code == last_line(out)["exit_code"] == 2
+
+
+def test_an_empty_source_says_that_nothing_matches(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{}")
+    code, _, err = call(capsys, "run", "--source", str(tmp_path), "--table", str(tmp_path / "t"), "--schema", "id INT")
+    assert code == 0
+    assert "no file of the source matches" in err

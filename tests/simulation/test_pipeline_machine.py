@@ -15,8 +15,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from blizzard.core.log import pipelines_of
 from blizzard.core.plan import Limits
 from blizzard.errors import Fenced, Refused, Temporary
-from blizzard.pipeline import Ports, RunSettings, run_pipeline
+from blizzard.pipeline import run_pipeline
+from blizzard.ports import Ports
 from blizzard.progress import SilentProgress
+from blizzard.starting import RunSettings
 from blizzard.stopping import NeverStop
 from blizzard.summary import Summary
 from blizzard.testing.memory import (

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import blizzard
+import blizzard.progress
 from blizzard.errors import BadFile, BadRecord, BlizzardError, ConfigError, SchemaError
 from tests.ingesting import ids, ingest, line, write, write_ids
 
@@ -230,12 +231,13 @@ def test_null_in_a_not_null_column_is_a_bad_record(spark: Any, tmp_path: Path) -
     assert "id" in message
 
 
-def test_a_file_that_grows_after_it_was_listed_is_temporary(
+def test_a_file_that_grows_after_it_was_listed_does_not_stop_the_others(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from blizzard.api import LocalSource
 
     path = write_ids(tmp_path / "src/a.ndjson", 0, 10)
+    write_ids(tmp_path / "src/b.ndjson", 100, 110)
     original = LocalSource.list
 
     def list_then_grow(self: LocalSource) -> Any:
@@ -246,8 +248,25 @@ def test_a_file_that_grows_after_it_was_listed_is_temporary(
 
     with monkeypatch.context() as patch:
         patch.setattr(LocalSource, "list", list_then_grow)
-        with pytest.raises(blizzard.Temporary) as temporary:
-            ingest(spark, tmp_path)
-    assert temporary.value.kind == "source_changed"
+        summary = ingest(spark, tmp_path)
+    assert (summary.files, summary.backlog_files) == (1, 1)
+    assert ids(tmp_path / "table") == list(range(100, 110))
+    assert ingest(spark, tmp_path).late_files == 0
+    assert ids(tmp_path / "table") == [*range(11), *range(100, 110)]
+
+
+def test_a_file_changed_after_it_was_ingested_is_told(spark: Any, tmp_path: Path) -> None:
+    path = write_ids(tmp_path / "src/a.ndjson", 0, 10)
     ingest(spark, tmp_path)
-    assert ids(tmp_path / "table") == list(range(11))
+    write_ids(path, 0, 12)
+    told: list[str] = []
+
+    class Listener(blizzard.progress.SilentProgress):
+        def warn(self, message: str) -> None:
+            told.append(message)
+
+    assert ingest(spark, tmp_path, progress=Listener()).status == "idle"
+    assert "rewritten" in told[0]
+    assert "a.ndjson" in told[0]
+    (status,) = blizzard.status(str(tmp_path / "table"), source=str(tmp_path / "src")).pipelines
+    assert status.rewritten_files == 1

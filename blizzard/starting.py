@@ -1,0 +1,104 @@
+"""How a run comes to the state it continues: recovery, the table, and what must hold before anything is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from blizzard.core.batch import RunIdentity, state_before
+from blizzard.core.late import compare_with_ledgers
+from blizzard.core.plan import Limits
+from blizzard.core.recover import Fresh, Refuse, Resume, StartFrom, check_in_progress, decide_recovery
+from blizzard.core.state import CheckpointState
+from blizzard.core.types import SourceFile, find_file
+from blizzard.errors import ConfigError, Refused, Temporary
+from blizzard.ports import Ports, Progress, Table
+from blizzard.summary import Summary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    pipeline: str
+    run_id: str
+    schema_fingerprint: str  # of the schema the tasks write
+    limits: Limits
+    scan_commits: int = 100
+    start_from: StartFrom | None = None
+    max_batches: int | None = None
+    max_inflight: int = 2
+    commit_attempts: int = 3
+
+
+class Start:
+    def __init__(self, ports: Ports, settings: RunSettings, summary: Summary) -> None:
+        self._ports, self._settings, self._summary = ports, settings, summary
+
+    def begin(self, table: Table, listing: Sequence[SourceFile]) -> CheckpointState:
+        """The state to go on from, or a reason not to."""
+        state = self._state_before(self.recover(table), table)
+        self._check_table(table)
+        self._check_listing(listing, state, table)
+        return state
+
+    def recover(self, table: Table | None) -> Resume | Fresh:
+        facts = None
+        if table is not None:
+            facts = table.observe(self._settings.pipeline, scan_commits=self._settings.scan_commits)
+        recovery = decide_recovery(
+            facts,
+            pipeline=self._settings.pipeline,
+            source=self._ports.source.identity,
+            start_from=self._settings.start_from,
+        )
+        self._summary.recovery = recovery.path
+        if isinstance(recovery, Refuse):
+            raise Refused(recovery.message, kind=recovery.kind)
+        return recovery
+
+    def create_table(self) -> Table:
+        self._ports.place.create(self._settings.pipeline)
+        table = self._ports.place.open()
+        if table is None:
+            raise Refused("the table was created and is gone again", kind="table_create")
+        return table
+
+    def _check_table(self, table: Table) -> None:
+        """The table opened here may not be the one looked at before Spark came up."""
+        table.check_writable()
+        if table.schema_fingerprint != self._settings.schema_fingerprint:
+            raise Temporary(
+                "the table's schema was changed, or another driver made it. Run again.", kind="schema_changed"
+            )
+
+    def _state_before(self, recovery: Resume | Fresh, table: Table) -> CheckpointState:
+        newest = next(table.scan_back(), None)
+        timestamp_ms = newest.timestamp_ms if newest is not None else 0
+        identity = RunIdentity(
+            pipeline=self._settings.pipeline,
+            run_id=self._settings.run_id,
+            source=self._ports.source.identity,
+            table_id=table.table_id,
+            schema_fingerprint=table.schema_fingerprint,
+        )
+        state = state_before(recovery, identity, version=table.version, timestamp_ms=timestamp_ms)
+        self._summary.delta_version, self._summary.sequence = state.delta_version, state.sequence
+        return state
+
+    def _check_listing(self, listing: Sequence[SourceFile], state: CheckpointState, table: Table) -> None:
+        begins_after = self._settings.start_from.after if self._settings.start_from else None
+        if state.sequence == 0 and begins_after is not None and find_file(listing, begins_after) is None:
+            raise ConfigError(f"--start-from after:{begins_after}: there is no such file in the source", kind="usage")
+        refusal = check_in_progress(state.source_state, listing)
+        if refusal is not None:
+            raise Refused(refusal.message, kind=refusal.kind)
+        found = compare_with_ledgers(listing, state, table.scan_back())
+        self._summary.late_files = len(found.late)
+        mark, say = state.source_state.last_committed_file, self._ports.progress
+        tell(say, found.late, f"late: they sort at or before the mark ({mark}), were never ingested, and are not now")
+        tell(say, found.rewritten, "rewritten: they changed after they were ingested, and are not read again")
+
+
+def tell(progress: Progress, files: tuple[str, ...], what: str) -> None:
+    if files:
+        names = ", ".join(files[:5]) + (", …" if len(files) > 5 else "")
+        progress.warn(f"{len(files)} files are {what}: {names}")
