@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types clean java
+.PHONY: help setup demo test check bench lint types clean java
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,10 @@ demo: java setup ## Generate NDJSON.gz, ingest it into a Delta table, show that 
 
 test: java setup ## Run all tests
 	$(BIN)/python -m pytest
+
+bench: java setup ## Benchmark against the peers on this machine (about an hour; see benchmarks/README.md)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c conf/constraints.txt -e '.[bench]'
+	$(BIN)/python -m benchmarks --scenarios --check
 
 lint: setup
 	$(BIN)/ruff format --check .

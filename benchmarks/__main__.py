@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import itertools
 import os
 import sys
 import time
+from collections.abc import Iterator
 
 from benchmarks import bars, machine, report, results
 from benchmarks.datasets import DATASETS, Prepared, prepare
 from benchmarks.external import External, UsageError, load_config, parse_flag
-from benchmarks.results import DataSetResult, Results, ScenarioResult
+from benchmarks.results import Results
 from benchmarks.runner import BUILT_IN, Settings, run_dataset
-from benchmarks.scenarios import SCENARIOS, ScenarioSettings, run_scenario
+from benchmarks.scenarios import FULL_COMMITS, FULL_NAMES, SCENARIOS, ScenarioSettings, run_scenario
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _DEFAULT_CONFIG = os.path.join(_HERE, "external.yaml")
@@ -28,16 +30,26 @@ def main() -> int:
     except UsageError as e:
         sys.stderr.write(f"{e}\n")
         return 2
-    measured = _measure_datasets(options, datasets, contenders)
-    measured = measured.updated_by(_measure_scenarios(options, scenarios))
-    out = options.out or (
-        os.path.join(_HERE, "results")
-        if options.scale == 1
-        else os.path.join(options.data_dir, f"results-x{options.scale:g}")
-    )
-    report.write(results.load(out).updated_by(measured), out)
+    measured = Results()
+    out = options.out or _default_out(options)
+    for new in itertools.chain(
+        _measure_datasets(options, datasets, contenders), _measure_scenarios(options, scenarios)
+    ):
+        measured = measured.updated_by(new)
+        report.write(results.load(out).updated_by(new), out)  # at once: a run takes an hour
     _note(f"written to {os.path.relpath(out)}")
-    return _check(measured) if options.check else 0
+    return _check(options, measured) if options.check else 0
+
+
+def _is_whole(options: argparse.Namespace) -> bool:
+    return (options.scale, options.names, options.commits) == (1, FULL_NAMES, FULL_COMMITS)
+
+
+def _default_out(options: argparse.Namespace) -> str:
+    """Trial runs, scaled down, never touch the results that are kept."""
+    if _is_whole(options):
+        return os.path.join(_HERE, "results")
+    return os.path.join(options.data_dir, f"results-x{options.scale:g}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -49,8 +61,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--contenders", default="all", help=f"'all' or some of {','.join(BUILT_IN)} and external names")
     add("--scenarios", nargs="?", const="all", default="none", help=f"also some or all of {','.join(SCENARIOS)}")
     add("--scale", type=float, default=1.0, help="shrink every data set: for trying things out, not for numbers")
-    add("--names", type=int, default=1_000_000, help="names in the scenario 'plan'")
-    add("--commits", type=int, default=10_000, help="commits in the scenario 'recovery'")
+    add("--names", type=int, default=FULL_NAMES, help="names in the scenario 'plan'")
+    add("--commits", type=int, default=FULL_COMMITS, help="commits in the scenario 'recovery'")
     add("--external", action="append", default=[], metavar="NAME=COMMAND", help="see benchmarks/README.md")
     add("--config", help="external contenders in YAML (default: benchmarks/external.yaml if it exists)")
     add("--out", help="folder for the results (default: benchmarks/results; scaled ones go below --data-dir)")
@@ -84,7 +96,7 @@ def _chosen(text: str, known: tuple[str, ...], what: str) -> tuple[str, ...]:
 
 def _measure_datasets(
     options: argparse.Namespace, names: tuple[str, ...], contenders: tuple[str | External, ...]
-) -> Results:
+) -> Iterator[Results]:
     settings = Settings(
         contenders=contenders,
         rounds=options.rounds,
@@ -93,13 +105,11 @@ def _measure_datasets(
         date=options.date,
         note=_note,
     )
-    found: dict[str, DataSetResult] = {}
     for name in names:
-        found[name] = run_dataset(_prepared(options, name), settings)
-    return Results(datasets=found)
+        yield Results(datasets={name: run_dataset(_prepared(options, name), settings)})
 
 
-def _measure_scenarios(options: argparse.Namespace, names: tuple[str, ...]) -> Results:
+def _measure_scenarios(options: argparse.Namespace, names: tuple[str, ...]) -> Iterator[Results]:
     settings = ScenarioSettings(
         names=options.names,
         commits=options.commits,
@@ -109,13 +119,11 @@ def _measure_scenarios(options: argparse.Namespace, names: tuple[str, ...]) -> R
         time_limit_s=max(3600.0, options.time_limit),
         huge=lambda: _prepared(options, "huge"),
     )
-    found: dict[str, ScenarioResult] = {}
     for name in names:
         started = time.monotonic()
-        found[name] = run_scenario(name, settings)
-        outcome = found[name].error or f"done in {time.monotonic() - started:.0f} s"
-        _note(f"scenario {name}: {outcome}")
-    return Results(scenarios=found)
+        found = run_scenario(name, settings)
+        _note(f"scenario {name}: {found.error or f'done in {time.monotonic() - started:.0f} s'}")
+        yield Results(scenarios={name: found})
 
 
 def _prepared(options: argparse.Namespace, name: str) -> Prepared:
@@ -131,11 +139,11 @@ def _scratch(options: argparse.Namespace) -> str:
     return os.path.join(os.path.abspath(options.data_dir), "scratch")
 
 
-def _check(measured: Results) -> int:
+def _check(options: argparse.Namespace, measured: Results) -> int:
     judged = bars.judge(measured)
     sys.stdout.write("\n".join(bars.table(judged)) + "\n")
-    if any(d.scale != 1 for d in measured.datasets.values()):
-        sys.stdout.write("These data sets were scaled down: the bars are meant for whole ones.\n")
+    if not _is_whole(options):
+        sys.stdout.write("This run was scaled down: the bars are meant for a whole one.\n")
     return 1 if any(j.outcome == "missed" for j in judged) else 0
 
 

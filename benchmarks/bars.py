@@ -110,15 +110,15 @@ BARS: tuple[Bar, ...] = (
     _faster_than("structured_streaming", "flat", 3),
     *(_worker_memory(name) for name in DATASETS),
     *(_exact(name) for name in DATASETS),
-    _scenario("plan", "list_and_first_plan_seconds", "1,000,000 names: listed and the first batch planned", 15, "s"),
-    _scenario("plan", "plan_peak_rss_bytes", "1,000,000 names: driver Python", 500, "MB", factor=1e-6),
-    _scenario("resume", "resume_share", "huge: resume at 90%, of reading it whole", 30, "%", factor=100),
-    _scenario("recovery", "recovery_seconds", "10,000 commits: recovery", 2, "s"),
-    _scenario("recovery", "commits_scanned", "10,000 commits: JSON commits scanned", 100, "commits"),
+    _scenario("plan", "list_and_first_plan_seconds", "plan: names listed and the first batch planned", 15, "s"),
+    _scenario("plan", "plan_peak_rss_bytes", "plan: driver Python", 500, "MB", factor=1e-6),
+    _scenario("resume", "resume_share", "resume: from 90% on, of reading the file whole", 30, "%", factor=100),
+    _scenario("recovery", "recovery_seconds", "recovery: open, observe, decide", 2, "s"),
+    _scenario("recovery", "commits_scanned", "recovery: JSON commits scanned", 100, "commits"),
     _scenario(
-        "recovery", "commits_replayed_by_open", "10,000 commits: replayed after a Delta checkpoint", 100, "commits"
+        "recovery", "commits_replayed_by_open", "recovery: commits replayed after a Delta checkpoint", 100, "commits"
     ),
-    _scenario("recovery", "commit_latency_ratio", "10,000 commits: commit latency, of that at commit 100", 2, "×"),
+    _scenario("recovery", "commit_latency_ratio", "recovery: commit latency, of that at commit 100", 2, "×"),
 )
 
 

@@ -25,6 +25,8 @@ def draw(results: Results) -> str:
     parts: list[str] = []
     y = _MARGIN + 16
     parts.append(_text(_MARGIN, y, "NDJSON into Delta: MB of JSON per second, best run (longer is better)", "title"))
+    y += 20
+    parts.append(_text(_MARGIN, y, "×: times as long as blizzard · floor: blizzard without Spark and commit", "faint"))
     for dataset in results.datasets.values():
         y = _panel(dataset, y + 30, parts)
     height = y + _MARGIN
@@ -49,7 +51,8 @@ def _panel(dataset: DataSetResult, top: int, parts: list[str]) -> int:
         left = _MARGIN + _LABEL
         parts.append(_text(left - 10, y + 13, contender, "end"))
         parts.append(f'<rect class="{kind}" x="{left}" y="{y}" width="{width}" height="{_BAR}" rx="3"/>')
-        label = f"{dataset.megabytes_per_second(seconds):,.0f} MB/s · {seconds:.1f} s"
+        speed = dataset.megabytes_per_second(seconds)
+        label = f"{speed:,.{0 if speed >= 10 else 1}f} MB/s · {seconds:.1f} s"
         parts.append(_text(left + width + 8, y + 13, label + _ratio(dataset, contender), ""))
     return y + _STEP + 8
 
@@ -61,7 +64,8 @@ def _ratio(dataset: DataSetResult, contender: str) -> str:
 
 def _size(dataset: DataSetResult) -> str:
     files = "1 file" if dataset.files == 1 else f"{dataset.files:,} files"
-    return f"{dataset.rows:,} records in {files}, {dataset.json_bytes / 1e6:,.0f} MB of JSON"
+    scaled = f" (scaled to {dataset.scale:g})" if dataset.scale != 1 else ""
+    return f"{dataset.rows:,} records in {files}, {dataset.json_bytes / 1e6:,.0f} MB of JSON{scaled}"
 
 
 def _text(x: int, y: int, text: str, kind: str) -> str:

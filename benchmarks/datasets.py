@@ -12,7 +12,6 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from itertools import islice
 from multiprocessing.pool import Pool
 from typing import Any
 
@@ -64,7 +63,7 @@ DATASETS: dict[str, DataSet] = {
     for d in (
         DataSet(
             name="nested",
-            title="large nested: 16 files, 4,000,000 records with a struct and an array of structs",
+            title="large nested: records with a struct and an array of structs",
             lines="nested",
             ddl=generators.NESTED_DDL,
             files=16,
@@ -73,7 +72,7 @@ DATASETS: dict[str, DataSet] = {
         ),
         DataSet(
             name="small",
-            title="many small files: 5,000 files of 50 nested records",
+            title="many small files of 50 nested records each",
             lines="nested",
             ddl=generators.NESTED_DDL,
             files=5_000,
@@ -82,7 +81,7 @@ DATASETS: dict[str, DataSet] = {
         ),
         DataSet(
             name="huge",
-            title="one huge file: 4,000,000 nested records in a single gzip stream",
+            title="one huge file: the same records as a single gzip stream",
             lines="nested",
             ddl=generators.NESTED_DDL,
             files=1,
@@ -91,7 +90,7 @@ DATASETS: dict[str, DataSet] = {
         ),
         DataSet(
             name="wide",
-            title="wide: 200 columns of mixed types, 8 files",
+            title="wide: 200 columns of mixed types",
             lines="wide",
             ddl=generators.WIDE_DDL,
             files=8,
@@ -100,7 +99,7 @@ DATASETS: dict[str, DataSet] = {
         ),
         DataSet(
             name="flat",
-            title="flat: 10 scalar columns, 8 files",
+            title="flat: 10 scalar columns",
             lines="flat",
             ddl=generators.FLAT_DDL,
             files=8,
@@ -221,8 +220,3 @@ def read_once(prepared: Prepared) -> None:
         with open(path, "rb", buffering=0) as file:
             while file.read(1 << 22):
                 pass
-
-
-def sample_lines(name: str, count: int) -> list[str]:
-    """The first lines of a data set, for looking at."""
-    return list(islice(_GENERATORS[DATASETS[name].lines](0, count), count))

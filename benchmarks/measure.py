@@ -158,10 +158,13 @@ class _Tree:
     def end(self, child: subprocess.Popen[bytes]) -> None:
         """Leave nothing running that the child has started."""
         if child.poll() is None:
-            self._search()
-            left = self._alive()
+            self._search()  # its time is over: nobody is waited for
         else:
-            _, left = psutil.wait_procs(self._alive(), timeout=_GRACE_S)
+            deadline = time.monotonic() + _GRACE_S
+            while self._alive() and time.monotonic() < deadline:
+                self.sample()
+                time.sleep(_INTERVAL_S)
+        left = self._alive()
         for process in left:
             _quietly(process.terminate)
         _, left = psutil.wait_procs(left, timeout=_GRACE_S)

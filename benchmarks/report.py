@@ -76,7 +76,8 @@ def _dataset_body(dataset: DataSetResult) -> list[str]:
     title = dataset.title[0].upper() + dataset.title[1:]
     scaled = f" **Scaled to {dataset.scale:g}: not a measurement.**" if dataset.scale != 1 else ""
     size = (
-        f"{dataset.rows:,} records, {dataset.json_bytes / 1e6:,.0f} MB of JSON, {dataset.stored_bytes / 1e6:,.0f} MB"
+        f"{dataset.rows:,} records in {dataset.files:,} {'file' if dataset.files == 1 else 'files'},"
+        f" {dataset.json_bytes / 1e6:,.0f} MB of JSON, {dataset.stored_bytes / 1e6:,.0f} MB"
         f" stored. {dataset.rounds} {'round' if dataset.rounds == 1 else 'rounds'}, {dataset.date}.{scaled}"
     )
     lines = [f"{title}.", "", size, "", *_standings_table(dataset), ""]

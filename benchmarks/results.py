@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from benchmarks.datasets import DATASETS
+
 SUBJECT = "blizzard"
 LATEST = "latest.json"
 
@@ -105,7 +107,9 @@ class Results:
     scenarios: Mapping[str, ScenarioResult] = field(default_factory=dict)
 
     def updated_by(self, newer: Results) -> Results:
-        return Results(datasets={**self.datasets, **newer.datasets}, scenarios={**self.scenarios, **newer.scenarios})
+        datasets, scenarios = {**self.datasets, **newer.datasets}, {**self.scenarios, **newer.scenarios}
+        # Always in the same order, whatever was measured first.
+        return Results(datasets={n: datasets[n] for n in DATASETS if n in datasets}, scenarios=scenarios)
 
 
 def _standing(contender: str, runs: list[Run]) -> Standing:

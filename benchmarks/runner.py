@@ -15,7 +15,7 @@ from benchmarks.datasets import FILE_PATTERN, Prepared, read_once
 from benchmarks.external import External
 from benchmarks.measure import Measured, measure
 from benchmarks.results import DataSetResult, Run
-from benchmarks.verify import verify
+from benchmarks.verify import Verdict, verify
 
 BUILT_IN = ("blizzard", "floor", "structured_streaming", "spark_read_json", "duckdb", "polars")
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -105,7 +105,10 @@ def _judge(name: str, number: int, measured: Measured, spec: Spec, prepared: Pre
         status, why = "failed", _reason(measured, spec)
     if status != "ok":
         return Run(contender=name, round=number, status=status, why=why, wall_seconds=measured.wall_seconds)
-    verdict = verify(spec.table, prepared.dataset)
+    try:
+        verdict = verify(spec.table, prepared.dataset)
+    except Exception as e:  # whatever a reader says to what this contender has left behind
+        verdict = Verdict(problems=(f"cannot be read: {_without_paths(str(e), spec)}",))
     if verdict.problems:
         status, why = "disqualified", "; ".join(verdict.problems)
     return Run(
@@ -128,6 +131,10 @@ def _reason(measured: Measured, spec: Spec) -> str:
     """The error in one line, without the folders of this machine."""
     lines = [line.strip() for line in measured.stderr.splitlines() if line.strip()]
     text = str(measured.last_json.get("error") or (lines[-1] if lines else f"exit code {measured.exit_code}"))
+    return _without_paths(text, spec)
+
+
+def _without_paths(text: str, spec: Spec) -> str:
     for path in (spec.table, spec.work, spec.source, os.path.dirname(spec.table), _ROOT, os.path.expanduser("~")):
         text = text.replace(path, "…")
     return " ".join(text.split())[:300]

@@ -60,6 +60,9 @@ _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _PIPELINE = "benchmark"
 _SOURCE = SourceIdentity(root="file:///data/events", pattern="**/*.ndjson.gz")
 SCAN_COMMITS = 100
+FULL_NAMES, FULL_COMMITS = 1_000_000, 10_000
+# After the last hundred of commits: the newest Delta checkpoint is then as old as it gets, the worst case for opening.
+_COMMITS_SINCE_CHECKPOINT = 98
 
 Metrics = dict[str, float]
 
@@ -216,7 +219,7 @@ def read_from(source: str, ddl: str, first: int, table: str) -> Metrics:
 
 
 def write_commits(commits: int, table: str) -> Metrics:
-    """A table with this many commits of one pipeline, each with one Add, through blizzard's own commit path."""
+    """A table with this many commits of one pipeline and a few more, each with one Add, by blizzard's own commit."""
     clock, progress = SystemClock(), SilentProgress()
     place = DeltaRsPlace(root=table, schema=load_schema(NESTED_DDL), clock=clock)
     place.create(_PIPELINE)
@@ -237,7 +240,7 @@ def write_commits(commits: int, table: str) -> Metrics:
     )
     state = state_before(recovery, identity, version=0, timestamp_ms=clock.now_ms())
     seconds = []
-    for number in range(commits):
+    for number in range(commits + _COMMITS_SINCE_CHECKPOINT):
         plan, result = _batch_of_one(number)
         after = next_state(state, plan, result, batch_id=os.urandom(8).hex(), now_ms=clock.now_ms())
         started = time.monotonic()
@@ -255,7 +258,7 @@ def write_commits(commits: int, table: str) -> Metrics:
         )
         seconds.append(time.monotonic() - started)
         state = replace(checkpoint.state, delta_version=version)
-    return _latencies(seconds)
+    return _latencies(seconds[:commits])
 
 
 def _batch_of_one(number: int) -> tuple[BatchPlan, BatchResult]:

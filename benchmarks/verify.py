@@ -23,9 +23,9 @@ from blizzard.schema.load import load_schema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    rows: int
-    files: int
-    stored_bytes: int
+    rows: int = 0
+    files: int = 0
+    stored_bytes: int = 0
     problems: tuple[str, ...]  # each of them disqualifies
     remarks: tuple[str, ...] = ()  # these do not
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from benchmarks.contenders.play import Clock, Spec, play
+from typing import Any
+
+from benchmarks.contenders.play import Clock, Spec, play, tiny
 from benchmarks.contenders.spark_session import start_delta_session
 
 
 def run(spec: Spec, clock: Clock) -> int | None:
     spark = start_delta_session(spec)
+    ingest(spark, tiny(spec))
     clock.start()
-    frame = spark.read.schema(spec.ddl).option("pathGlobFilter", spec.pattern).json(spec.source)
-    frame.write.format("delta").mode("append").save(spec.table)
+    ingest(spark, spec)
     clock.stop()
     spark.stop()
     return None
+
+
+def ingest(spark: Any, spec: Spec) -> None:
+    frame = spark.read.schema(spec.ddl).option("pathGlobFilter", spec.pattern).json(spec.source)
+    frame.write.format("delta").mode("append").save(spec.table)
 
 
 if __name__ == "__main__":

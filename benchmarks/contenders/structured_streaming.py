@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
-from benchmarks.contenders.play import Clock, Spec, play
+from benchmarks.contenders.play import Clock, Spec, play, tiny
 from benchmarks.contenders.spark_session import start_delta_session
 
 
 def run(spec: Spec, clock: Clock) -> int | None:
     spark = start_delta_session(spec)
+    ingest(spark, tiny(spec))
     clock.start()
+    rows = ingest(spark, spec)
+    clock.stop()
+    spark.stop()
+    return rows
+
+
+def ingest(spark: Any, spec: Spec) -> int:
     query = (
         spark.readStream.schema(spec.ddl)
         .option("pathGlobFilter", spec.pattern)
@@ -21,10 +30,7 @@ def run(spec: Spec, clock: Clock) -> int | None:
         .start(spec.table)
     )
     query.awaitTermination()
-    clock.stop()
-    rows = sum(progress["numInputRows"] for progress in query.recentProgress)
-    spark.stop()
-    return int(rows)
+    return sum(int(progress["numInputRows"]) for progress in query.recentProgress)
 
 
 if __name__ == "__main__":
