@@ -90,12 +90,19 @@ def make_job(
     return Job(
         config=config,
         source=LocalSource(location=location),
-        table_root=local_path(config.require("table.path", "--table"), what="table"),
+        table_root=_table_root(config.require("table.path", "--table")),
         pipeline=name,
         start_from=parse_start_from(start_from, location),
         schema=load_schema(given) if given else None,
         max_batches=max_batches,
     )
+
+
+def _table_root(uri: str) -> str:
+    path = local_path(uri, what="table")
+    if re.search(r"%[0-9A-Fa-f]{2}", path):
+        raise ConfigError(f"the table path {path} holds a percent escape, which delta-rs cannot open", kind="usage")
+    return path
 
 
 def parse_start_from(text: str | None, location: SourceLocation) -> StartFrom | None:

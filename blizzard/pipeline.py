@@ -15,7 +15,7 @@ from blizzard.delta.commit import PositionMoved
 from blizzard.errors import error_of_failure
 from blizzard.inflight import CommitQueue
 from blizzard.ports import Ports
-from blizzard.starting import RunSettings, Start, tell
+from blizzard.starting import RunSettings, Start, check_start_from, tell
 from blizzard.summary import Summary
 
 
@@ -24,6 +24,7 @@ def run_pipeline(ports: Ports, settings: RunSettings, summary: Summary) -> None:
     listing = ports.source.list()
     if not listing:
         ports.progress.warn("no file of the source matches its pattern")
+    check_start_from(settings.start_from, listing)
     while True:
         try:
             return _Run(ports, settings, summary, listing).drain()

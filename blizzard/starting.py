@@ -29,6 +29,12 @@ class RunSettings:
     commit_attempts: int = 3
 
 
+def check_start_from(start_from: StartFrom | None, listing: Sequence[SourceFile]) -> None:
+    """A misspelt name would skip everything, or nothing."""
+    if start_from is not None and start_from.after is not None and find_file(listing, start_from.after) is None:
+        raise ConfigError(f"--start-from after:{start_from.after}: there is no such file in the source", kind="usage")
+
+
 class Start:
     def __init__(self, ports: Ports, settings: RunSettings, summary: Summary) -> None:
         self._ports, self._settings, self._summary = ports, settings, summary
@@ -85,9 +91,6 @@ class Start:
         return state
 
     def _check_listing(self, listing: Sequence[SourceFile], state: CheckpointState, table: Table) -> None:
-        begins_after = self._settings.start_from.after if self._settings.start_from else None
-        if state.sequence == 0 and begins_after is not None and find_file(listing, begins_after) is None:
-            raise ConfigError(f"--start-from after:{begins_after}: there is no such file in the source", kind="usage")
         refusal = check_in_progress(state.source_state, listing)
         if refusal is not None:
             raise Refused(refusal.message, kind=refusal.kind)

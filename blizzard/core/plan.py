@@ -58,7 +58,7 @@ def plan_batch(
     for file, is_new in _pending(state, listing, held):
         stored_bytes += file.size_bytes
         payload_bytes += entry_bytes(file.path) if is_new else 0
-        longest = max(longest, _version_bytes(file.path))
+        longest = max(longest, entry_bytes(file.path) + _version_bytes(file.path))
         ledger_bytes += ledger_entry_bytes(file.path, file.etag)
         if chosen and (
             len(chosen) >= limits.max_files

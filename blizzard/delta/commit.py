@@ -11,7 +11,7 @@ from dataclasses import replace
 from blizzard.core.outcome import Landed, NotLanded, TakenByOther, TakenByOurselves, decide_commit_outcome
 from blizzard.core.recover import check_rewrites
 from blizzard.core.state import CheckpointState
-from blizzard.errors import Fenced, Refused, Temporary
+from blizzard.errors import BlizzardError, Fenced, Refused, Temporary
 from blizzard.ports import Clock, CommitRequest, Progress, Table
 from blizzard.testing.faults import reach
 
@@ -64,6 +64,8 @@ def commit_batch(
 def _refresh(table: Table) -> None:
     try:
         table.refresh()
+    except BlizzardError:
+        raise
     except Exception as e:
         raise Temporary(
             f"the table can no longer be read: {e}. Nothing of the batch was committed.", kind="table_unreadable"

@@ -58,6 +58,15 @@ def read_commit(table_root: str, version: int) -> CommitFacts | None:
         ) from e
 
 
+def commit_identity(table_root: str, version: int) -> tuple[int, int, int] | None:
+    """What tells a commit file from another of the same name; None where it has been cleaned up."""
+    try:
+        info = os.stat(commit_path(table_root, version))
+    except FileNotFoundError:
+        return None
+    return info.st_ino, info.st_mtime_ns, info.st_size
+
+
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 

@@ -36,6 +36,7 @@ _RETENTION_KEY = "delta.setTransactionRetentionDuration"
 class DeltaRsTable:
     def __init__(self, root: str, handle: DeltaTable) -> None:
         self._root, self._handle = root, handle
+        self._newest_seen = log.commit_identity(root, self.version)
 
     @property
     def root(self) -> str:
@@ -64,6 +65,8 @@ class DeltaRsTable:
 
     @property
     def indexed_columns(self) -> int:
+        if "delta.dataSkippingStatsColumns" in self.configuration:
+            return -1  # it may name any column, and readers count on the named ones
         value = self.configuration.get("delta.dataSkippingNumIndexedCols", "32")
         return int(value) if re.fullmatch(r"-?\d+", value) else 32
 
@@ -75,7 +78,15 @@ class DeltaRsTable:
         check_features(self.schema, self._handle.protocol(), self._handle.metadata())
 
     def refresh(self) -> None:
+        # A handle only looks for newer versions. In a table that was dropped and made anew it would find some.
+        if log.commit_identity(self._root, self.version) != self._newest_seen:
+            raise Refused(
+                f"version {self.version} of the table at {self._root} is no longer the commit that was read: the table"
+                f" was dropped, replaced or restored from a copy. Nothing was committed.",
+                kind="table_replaced",
+            )
         self._handle.update_incremental()
+        self._newest_seen = log.commit_identity(self._root, self.version)
 
     def fence(self, pipeline: str) -> int | None:
         version = self._handle.transaction_version(fence_app_id(pipeline))

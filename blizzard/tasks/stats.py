@@ -88,6 +88,8 @@ def file_stats(
     highs: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
     for leaf in leaves:
+        for tree in (lows, highs):
+            _branch(tree, leaf.path)
         if leaf.parquet_column is None:
             _put(nulls, leaf.path, nested_nulls[leaf.path])
             continue
@@ -129,9 +131,14 @@ def upper_prefix(text: str) -> str:
 
 
 def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    _branch(tree, path)[path[-1]] = value
+
+
+def _branch(tree: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """The struct a column is in. It is written even when empty: delta-rs's reader takes a missing one for null."""
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
-    tree[path[-1]] = value
+    return tree
 
 
 def _to_json(value: Any) -> str:

@@ -1,0 +1,315 @@
+"""A whole flow on a real folder and a real Delta log; only Spark is replaced, by calling its tasks in this process."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from blizzard.api import LocalSource
+from blizzard.core.batch import RunIdentity, next_state, seal, state_before
+from blizzard.core.plan import Limits, plan_batch
+from blizzard.core.recover import Fresh, StartFrom
+from blizzard.core.state import CheckpointState, SourceState
+from blizzard.core.types import BatchPlan, BatchResult
+from blizzard.delta.table import DeltaRsPlace, DeltaRsTable
+from blizzard.pipeline import run_pipeline
+from blizzard.ports import CommitRequest, Pending, Ports, StopRequest, TablePlace
+from blizzard.schema.fit import fingerprint
+from blizzard.schema.load import load_schema
+from blizzard.source.uri import locate_source
+from blizzard.starting import RunSettings
+from blizzard.stopping import NeverStop
+from blizzard.summary import Summary
+from blizzard.tasks.task import JobSpec, run_task
+from tests.ingesting import DDL, commit_actions, write_ids
+
+Hook = Callable[[], None]
+
+
+def nothing() -> None:
+    return None
+
+
+@dataclass
+class InProcessIngestor:
+    """Stands for Spark: the same tasks, one after the other. `while_reading` is what others do meanwhile."""
+
+    spec: JobSpec
+    slots: int = 2
+    before_reading: Hook = nothing
+    while_reading: Hook = nothing
+
+    def run(self, plan: BatchPlan, *, sequence: int, stop: StopRequest) -> BatchResult:
+        del stop
+        self.before_reading()
+        reports = tuple(run_task(self.spec, task, sequence=sequence) for task in plan.tasks)
+        self.while_reading()
+        return BatchResult(reports=reports)
+
+
+class AtOnce:
+    """Commits land before the next batch is planned, so that a test knows what happens when."""
+
+    def start(self, commit: Callable[[], int]) -> Pending:
+        outcome: Future[int] = Future()
+        try:
+            outcome.set_result(commit())
+        except Exception as e:
+            outcome.set_exception(e)
+        return outcome
+
+
+@dataclass
+class SetClock:
+    """Shows what it is set to; sleeping takes no time."""
+
+    ms: int
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def sleep(self, seconds: float) -> None:
+        del seconds
+
+
+@dataclass
+class Told:
+    """Keeps the warnings."""
+
+    warnings: list[str] = field(default_factory=list)
+
+    def note(self, message: str) -> None: ...
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)
+
+    def planned(self, plan: BatchPlan, *, sequence: int, backlog_files: int) -> None: ...
+    def committed(self, result: BatchResult, *, sequence: int, version: int) -> None: ...
+    def close(self) -> None: ...
+
+
+NOW_MS = 4_000_000_000_000  # later than any commit a test makes
+
+
+@dataclass
+class Flow:
+    """One pipeline from `folder`/src to `folder`/table."""
+
+    folder: Path
+    pipeline: str = "p"
+    ddl: str = DDL
+    clock: SetClock = field(default_factory=lambda: SetClock(NOW_MS))
+    told: Told = field(default_factory=Told)
+    runs: int = 0
+
+    @property
+    def src(self) -> Path:
+        return self.folder / "src"
+
+    @property
+    def table(self) -> Path:
+        return self.folder / "table"
+
+    @property
+    def place(self) -> DeltaRsPlace:
+        return DeltaRsPlace(root=str(self.table), schema=load_schema(self.ddl), clock=self.clock)
+
+    @property
+    def source(self) -> LocalSource:
+        return LocalSource(location=locate_source(str(self.src)))
+
+    def open(self) -> DeltaRsTable:
+        table = self.place.open()
+        assert table is not None
+        return table
+
+    def spec(self, **changes: Any) -> JobSpec:
+        spec = JobSpec(
+            source_root=str(self.src),
+            compression="auto",
+            table_root=str(self.table),
+            schema=load_schema(self.ddl),
+            run_id=f"run{self.runs}",
+            target_file_bytes=1 << 30,
+            codec="snappy",
+            max_record_bytes=1 << 20,
+            indexed_columns=32,
+        )
+        return replace(spec, **changes)
+
+    def run(
+        self,
+        *,
+        before_reading: Hook = nothing,
+        while_reading: Hook = nothing,
+        place: TablePlace | None = None,
+        slots: int = 2,
+        limits: Limits | None = None,
+        spec: dict[str, Any] | None = None,
+        **settings: Any,
+    ) -> Summary:
+        """A run as a new process would make it."""
+        self.runs += 1
+        table = self.place.open()
+        described = {"indexed_columns": table.indexed_columns} if table is not None else {}
+        ingestor = InProcessIngestor(self.spec(**described | (spec or {})), slots, before_reading, while_reading)
+        ports = Ports(
+            source=self.source,
+            place=place or self.place,
+            ingestor=ingestor,
+            background=AtOnce(),
+            clock=self.clock,
+            progress=self.told,
+            stop=NeverStop(),
+        )
+        given = RunSettings(
+            pipeline=self.pipeline,
+            run_id=f"run{self.runs}",
+            schema_fingerprint=fingerprint(load_schema(self.ddl)),
+            limits=limits or Limits(),
+        )
+        summary = Summary()
+        run_pipeline(ports, replace(given, **settings), summary)
+        return summary
+
+    def first_run(self, records: int = 3) -> Flow:
+        """Sequence 1 is in version 1, with ids from 0 on."""
+        write_ids(self.src / "a.ndjson", 0, records)
+        self.run()
+        return self
+
+    def batch(self, table: DeltaRsTable, name: str = "b.ndjson", first: int = 3, **changes: Any) -> Batch:
+        """The next batch, read and ready to be committed."""
+        write_ids(self.src / name, first, first + 3)
+        spec = self.spec(run_id="mine")
+        position = Fresh(source_state=SourceState(last_committed_file="a.ndjson"), start_from=None)
+        identity = RunIdentity(
+            pipeline=self.pipeline,
+            run_id="mine",
+            source=self.source.identity,
+            table_id=table.table_id,
+            schema_fingerprint=table.schema_fingerprint,
+        )
+        before = state_before(position, identity, version=table.version, timestamp_ms=0)
+        before = replace(before, sequence=table.fence(self.pipeline) or 0)
+        plan = plan_batch(before.source_state, self.source.list(), Limits(), slots=1)
+        result = InProcessIngestor(spec).run(plan, sequence=before.sequence + 1, stop=NeverStop())
+        state = next_state(before, plan, result, batch_id=f"batch-{name}", now_ms=self.clock.now_ms())
+        return Batch(state=replace(state, **changes), result=result)
+
+
+@dataclass(frozen=True)
+class Batch:
+    state: CheckpointState
+    result: BatchResult
+
+    @property
+    def request(self) -> CommitRequest:
+        sealed = seal(self.state, self.result)
+        return CommitRequest(
+            app_id=sealed.app_id,
+            fence_app_id=sealed.fence_app_id,
+            sequence=self.state.sequence,
+            last_updated_ms=self.state.taken_at_ms,
+            ledger=sealed.ledger,
+            files=self.result.files,
+        )
+
+
+BEGINNING = StartFrom(after=None)
+
+
+def write_foreign(table: Path, *record_ids: int, mode: Any = "append") -> None:
+    """Rows by somebody else, in an ordinary commit."""
+    names = [f"n{i}" for i in record_ids]
+    rows = pa.table({"id": pa.array(record_ids, pa.int64()), "name": pa.array(names, pa.string())})
+    deltalake.write_deltalake(str(table), rows, mode=mode)
+
+
+def write_raw(table: Path, *actions: dict[str, Any]) -> int:
+    """A commit as some other program might have written it. Returns its version."""
+    version = newest(table) + 1
+    text = "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
+    log_file(table, version).write_text(text)
+    return version
+
+
+def info(operation: str, *, timestamp_ms: int = 1_700_000_000_000, **fields: Any) -> dict[str, Any]:
+    return {"commitInfo": {"timestamp": timestamp_ms, "operation": operation} | fields}
+
+
+def log_file(table: Path, version: int) -> Path:
+    return table / "_delta_log" / f"{version:020d}.json"
+
+
+def newest(table: Path) -> int:
+    return max(int(p.stem) for p in (table / "_delta_log").glob("*.json"))
+
+
+def actions_of(table: Path, kind: str) -> Iterator[dict[str, Any]]:
+    """Every action of this kind, oldest first."""
+    for path in sorted((table / "_delta_log").glob("*.json")):
+        for action in commit_actions(table, int(path.stem)):
+            if kind in action:
+                yield action[kind]
+
+
+def age_txns(table: Path) -> None:
+    """Make every Txn old enough to have expired."""
+    for path in (table / "_delta_log").glob("*.json"):
+        actions = commit_actions(table, int(path.stem))
+        for action in actions:
+            if "txn" in action:
+                action["txn"]["lastUpdated"] = 1_000
+        path.write_text("".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions))
+
+
+def touch_again(path: Path, content: bytes) -> None:
+    """Write a file anew so that its mtime certainly differs."""
+    before = path.stat().st_mtime_ns
+    path.write_bytes(content)
+    os.utime(path, ns=(before + 10**9, before + 10**9))
+
+
+def add_action(table: Path, first: int, last: int) -> dict[str, Any]:
+    names = [f"n{i}" for i in range(first, last)]
+    pq.write_table(pa.table({"id": list(range(first, last)), "name": names}), table / "foreign.parquet")
+    size = (table / "foreign.parquet").stat().st_size
+    return {
+        "add": {
+            "path": "foreign.parquet",
+            "partitionValues": {},
+            "size": size,
+            "modificationTime": 1,
+            "dataChange": True,
+        }
+    }
+
+
+@dataclass(frozen=True)
+class RacedPlace:
+    """Another driver makes the table between this one's first look and its own attempt."""
+
+    mine: DeltaRsPlace
+    theirs: DeltaRsPlace
+
+    def open(self) -> DeltaRsTable | None:
+        return self.mine.open()
+
+    def create(self, pipeline: str) -> None:
+        self.theirs.create("their-pipeline")
+        self.mine.create(pipeline)
+
+
+def raced(flow: Flow, their_ddl: str) -> RacedPlace:
+    return RacedPlace(
+        flow.place, DeltaRsPlace(root=str(flow.table), schema=load_schema(their_ddl), clock=SetClock(NOW_MS))
+    )

@@ -1,0 +1,383 @@
+"""What a run makes of the log and the source it finds, on real ones: nothing lost, nothing twice, nothing guessed."""
+
+from __future__ import annotations
+
+import base64
+import os
+import random
+import signal
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+
+from blizzard.core.codec import encode_state
+from blizzard.core.late import compare_with_ledgers
+from blizzard.core.ledger import Ledger, encode_ledger, entries_of
+from blizzard.core.log import CommitFacts
+from blizzard.core.plan import Limits, is_drained, plan_batch
+from blizzard.core.state import (
+    FINISHED,
+    CheckpointState,
+    RecordsRead,
+    SourceState,
+    advance_mark,
+    apply_reports,
+    prune_finished,
+)
+from blizzard.core.types import BatchPlan, SliceReport, SourceFile, SourceIdentity
+from blizzard.delta.table import DeltaRsTable
+from blizzard.errors import Refused, Temporary
+from blizzard.source.lines import Block
+from blizzard.stopping import SignalStop
+from blizzard.tasks import task
+from blizzard.tasks.parse import ParsedBlock, RecordParser
+from tests.contract.in_process import Flow, age_txns, info, newest, write_foreign, write_raw
+from tests.core.test_codec import example
+from tests.ingesting import ids, line, write, write_ids
+
+
+@pytest.mark.parametrize("rewrite", [info("RESTORE"), info("WRITE", operationParameters={"mode": "Overwrite"})])
+def test_a_rewrite_that_slips_in_just_before_the_commit_is_found_by_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rewrite: dict[str, Any]
+) -> None:
+    """delta-rs rebases an append over one that removes no file (a RESTORE that only brings files back): it is then
+    older than the payload, but not than its plan."""
+    flow = Flow(tmp_path).first_run()
+    write_ids(flow.src / "b.ndjson", 3, 6)
+    real_append = DeltaRsTable.append
+
+    def append(self: DeltaRsTable, request: Any) -> None:
+        write_raw(flow.table, rewrite)
+        real_append(self, request)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DeltaRsTable, "append", append)
+        with pytest.raises(Refused) as caught:
+            flow.run()
+    assert caught.value.kind == "table_rewritten"
+    assert newest(flow.table) == 3  # the commit landed behind the rewrite
+    write_ids(flow.src / "c.ndjson", 6, 9)
+    with pytest.raises(Refused) as caught:
+        flow.run()
+    assert caught.value.kind == "table_rewritten"
+    assert newest(flow.table) == 3
+
+
+@pytest.mark.parametrize("foreign", [0, 6])
+def test_a_position_whose_fence_has_expired_is_found_however_many_commits_back(tmp_path: Path, foreign: int) -> None:
+    flow = Flow(tmp_path).first_run()
+    for i in range(foreign):
+        write_foreign(flow.table, 100 + i)
+    age_txns(flow.table)
+    assert flow.open().fence("p") is None  # what delta-rs answers where a retention is set
+    write_ids(flow.src / "b.ndjson", 3, 6)
+    summary = flow.run(scan_commits=2)
+    assert (summary.recovery, summary.sequence, summary.files) == ("log", 2, 1)
+    assert ids(flow.table) == [0, 1, 2, 3, 4, 5, *range(100, 100 + foreign)]
+
+
+def test_a_foreign_table_without_a_retention_is_searched_no_further_than_asked(tmp_path: Path) -> None:
+    """There the snapshot remembers every fence, and None is an answer."""
+    flow = Flow(tmp_path)
+    for i in range(6):
+        write_foreign(flow.table, 100 + i)
+    facts = flow.open().observe("p", scan_commits=2)
+    assert facts.fence is None
+    assert [c.version for c in facts.commits] == [5, 4]
+
+
+class ChangeAfterTheLastBlock:
+    """Somebody writes to the file when all of it has been read, and before it is let go."""
+
+    def __init__(self, path: Path, how: str) -> None:
+        self.path, self.how = path, how
+
+    def __call__(self, stream: Any, **arguments: Any) -> Iterator[Block]:
+        from blizzard.source.lines import read_blocks
+
+        yield from read_blocks(stream, **arguments)
+        if self.how == "appended":
+            with self.path.open("ab") as file:
+                file.write(line(99))
+        elif self.how == "touched":
+            os.utime(self.path, ns=(1, 1))
+
+
+@pytest.mark.parametrize("how", ["appended", "touched"])
+def test_a_file_that_changes_while_it_is_read_is_not_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    flow = Flow(tmp_path).first_run()
+    path = write_ids(flow.src / "b.ndjson", 3, 6)
+    with monkeypatch.context() as patched:
+        patched.setattr(task, "read_blocks", ChangeAfterTheLastBlock(path, how))
+        with pytest.raises(Temporary) as caught:
+            flow.run()
+    assert caught.value.kind == "source_changed"
+    assert ids(flow.table) == [0, 1, 2]
+    flow.run()
+    assert ids(flow.table) == [0, 1, 2, 3, 4, 5] + ([99] if how == "appended" else [])
+
+
+@pytest.mark.parametrize("files", [1, 3])
+@pytest.mark.parametrize("rows", [-1, 1])
+def test_a_parser_that_loses_or_makes_up_a_row_stops_the_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int, rows: int
+) -> None:
+    """Small files are parsed together, a single one alone: both ways are checked."""
+    flow = Flow(tmp_path).first_run()
+    for i in range(files):
+        write_ids(flow.src / f"b{i}.ndjson", 3 * i, 3 * i + 3)
+    real_parse = RecordParser.parse
+
+    def parse(self: RecordParser, block: bytes, *, first_of_file: bool) -> ParsedBlock:
+        parsed = real_parse(self, block, first_of_file=first_of_file)
+        changed = parsed.table.slice(1) if rows < 0 else pa.concat_tables([parsed.table, parsed.table.slice(0, 1)])
+        return replace(parsed, table=changed)
+
+    monkeypatch.setattr(RecordParser, "parse", parse)
+    with pytest.raises(RuntimeError, match="records became"):
+        flow.run(slots=1)
+    assert newest(flow.table) == 1
+
+
+BLANKS = line(0) + b"\n\n" + line(1) + b"  \n" + line(2) + b"\r\n\n" + line(3) + line(4) + b"\n"
+
+
+@pytest.mark.parametrize("max_records", [1, 2, 3, 4])
+@pytest.mark.parametrize("block_bytes", [16, 1 << 20])
+def test_a_file_with_blank_lines_is_resumed_at_its_lines_and_not_at_its_rows(
+    tmp_path: Path, max_records: int, block_bytes: int
+) -> None:
+    flow = Flow(tmp_path)
+    write(flow.src / "a.ndjson", BLANKS)
+    summary = flow.run(limits=Limits(max_records=max_records), slots=1, spec={"block_bytes": block_bytes})
+    assert summary.commits == -(-11 // max_records)
+    assert (summary.files, summary.records) == (1, 5)
+    assert ids(flow.table) == [0, 1, 2, 3, 4]
+
+
+def test_a_file_with_blank_lines_is_resumed_by_another_run_too(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    write(flow.src / "a.ndjson", BLANKS)
+    found = []
+    while flow.runs < 6:
+        flow.run(limits=Limits(max_records=2), slots=1, max_batches=1)
+        found.append(len(ids(flow.table)))
+    assert found == [1, 2, 3, 3, 5, 5]
+    assert ids(flow.table) == [0, 1, 2, 3, 4]
+
+
+HOUR_MS = 3600 * 1000
+SOURCE = SourceIdentity(root="file:///s", pattern="default")
+
+
+def position(mark: str | None = "m", *, start_from: str | None = None, **files: Any) -> CheckpointState:
+    return example(source_state=SourceState(files=files, last_committed_file=mark), start_from=start_from)
+
+
+def took(version: int, *names: str, pipeline: str = "p", timestamp_ms: int = 0) -> CommitFacts:
+    reports = [
+        SliceReport(path=n, size_bytes=1, etag="e", from_record=0, to_record=1, finished=True, rows=1) for n in names
+    ]
+    ledger = Ledger(
+        pipeline=pipeline,
+        sequence=version,
+        run_id="r",
+        batch_id="b",
+        base_version=version - 1,
+        source=SOURCE,
+        records=len(names),
+        entries=entries_of(reports),
+    )
+    text = encode_ledger(ledger)
+    return CommitFacts(version=version, timestamp_ms=timestamp_ms, operation="WRITE", user_metadata=text)
+
+
+def listed(*names: str, seen_ms: int = 0) -> list[SourceFile]:
+    return [SourceFile(path=n, size_bytes=1, etag="e", seen_ms=seen_ms) for n in sorted(names)]
+
+
+def find_late_files(
+    listing: list[SourceFile], state: CheckpointState, commits: Iterable[CommitFacts]
+) -> tuple[str, ...]:
+    return compare_with_ledgers(listing, state, commits).late
+
+
+def test_a_name_below_the_mark_that_no_ledger_knows_is_late() -> None:
+    commits = [took(2, "m"), took(1, "a"), took(0)]
+    assert find_late_files(listed("a", "b", "m", "z"), position(), commits) == ("b",)
+    assert find_late_files(listed("a", "m", "z"), position(), commits) == ()
+
+
+def test_without_a_mark_nothing_is_late() -> None:
+    assert find_late_files(listed("a"), position(None), [took(0)]) == ()
+
+
+def test_what_after_skipped_is_not_late_and_what_comes_behind_it_is() -> None:
+    commits = [took(1, "m"), took(0)]
+    listing = listed("a", "c", "d", "m")
+    assert find_late_files(listing, position(start_from="after:c"), commits) == ("d",)
+    assert find_late_files(listing, position(start_from="beginning"), commits) == ("a", "c", "d")
+
+
+def test_files_the_state_still_names_are_not_late() -> None:
+    state = position(a=RecordsRead(records=0), b=RecordsRead(records=3, size_bytes=1, etag="e"), c=FINISHED)
+    assert find_late_files(listed("a", "b", "c", "d", "m"), state, [took(1, "m"), took(0)]) == ("d",)
+
+
+def test_the_ledger_of_another_pipeline_knows_nothing_of_ours() -> None:
+    commits = [took(2, "b", pipeline="q"), took(1, "m"), took(0)]
+    assert find_late_files(listed("b", "m"), position(), commits) == ("b",)
+
+
+def test_where_old_ledgers_are_gone_only_files_younger_than_the_oldest_left_are_late() -> None:
+    """The hour of grace is for a file that became visible while the commit before that one was made."""
+    horizon_ms = 10 * HOUR_MS
+    commits = [took(9, "m", timestamp_ms=20 * HOUR_MS), took(8, timestamp_ms=horizon_ms)]
+    listing = [
+        *listed("a", seen_ms=horizon_ms - HOUR_MS - 1),
+        *listed("b", seen_ms=horizon_ms - HOUR_MS),
+        *listed("c", seen_ms=horizon_ms + 1),
+        *listed("m", seen_ms=0),
+    ]
+    assert find_late_files(listing, position(), commits) == ("b", "c")
+
+
+def test_where_every_ledger_is_left_age_says_nothing() -> None:
+    commits = [took(1, "m", timestamp_ms=20 * HOUR_MS), took(0, timestamp_ms=10 * HOUR_MS)]
+    assert find_late_files(listed("a", "m", seen_ms=0), position(), commits) == ("a",)
+
+
+def test_commits_are_read_no_further_than_the_last_candidate() -> None:
+    def commits() -> Iterator[CommitFacts]:
+        yield took(2, "a", "m")
+        raise AssertionError("read on although every name is known")
+
+    assert find_late_files(listed("a", "m"), position(), commits()) == ()
+
+
+@pytest.mark.parametrize(("size_bytes", "etag"), [(2, "e"), (1, "other")])
+def test_a_file_that_differs_from_the_newest_ledger_that_names_it_is_rewritten(size_bytes: int, etag: str) -> None:
+    other = SourceFile(path="a", size_bytes=size_bytes, etag=etag)
+    commits = [took(2, "m"), took(1, "a", "b"), took(0)]
+    found = compare_with_ledgers([other, *listed("b", "m")], position(), commits)
+    assert (found.late, found.rewritten) == ((), ("a",))
+
+
+def test_a_late_file_is_told_and_not_read(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    write_ids(flow.src / "m.ndjson", 0, 3)
+    flow.run()
+    write_ids(flow.src / "b.ndjson", 50, 53)
+    write_ids(flow.src / "z.ndjson", 3, 6)
+    summary = flow.run()
+    assert summary.late_files == 1
+    assert any("b.ndjson" in warning for warning in flow.told.warnings)
+    assert ids(flow.table) == [0, 1, 2, 3, 4, 5]
+
+
+def test_the_first_signal_asks_and_the_second_gives_the_batch_up() -> None:
+    stop = SignalStop(grace_s=1000)
+    assert (stop.requested(), stop.must_cancel()) == (False, False)
+    before = signal.getsignal(signal.SIGTERM)
+    with stop.installed():
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert (stop.requested(), stop.must_cancel()) == (True, False)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert (stop.requested(), stop.must_cancel()) == (True, True)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_the_grace_runs_from_the_first_signal_and_then_gives_the_batch_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("blizzard.stopping.time.monotonic", lambda: now[0])
+    stop = SignalStop(grace_s=20)
+    now[0] = 1000.0
+    assert not stop.must_cancel()  # without a signal there is no grace to run out
+    stop.handle(signal.SIGTERM, None)
+    now[0] = 1020.0
+    assert not stop.must_cancel()
+    now[0] = 1020.1
+    assert stop.must_cancel()
+
+
+def outcome_of(plan: BatchPlan, rng: random.Random, how: str) -> list[SliceReport]:
+    """What tasks may report: each finishes its first slices, leaves one in progress, and does not start the rest."""
+    reports = []
+    for dealt in plan.tasks:
+        done = {"none": 0, "most": len(dealt.slices) - 1, "some": rng.randrange(len(dealt.slices))}[how]
+        for i, piece in enumerate(dealt.slices[: done + 1]):
+            finished = i < done
+            lines = 10**9 + piece.from_record
+            reports.append(
+                SliceReport(
+                    path=piece.path,
+                    size_bytes=piece.size_bytes,
+                    etag=piece.etag,
+                    from_record=piece.from_record,
+                    to_record=lines,
+                    finished=finished,
+                    rows=lines,
+                )
+            )
+    return reports
+
+
+@pytest.mark.parametrize("how", ["none", "most", "some"])
+@pytest.mark.parametrize("slots", [64, 200, 400])
+@pytest.mark.parametrize("name_chars", [200, 255, 1000])
+def test_a_planned_batch_never_outgrows_the_payload_however_long_names_and_many_slots(
+    name_chars: int, slots: int, how: str
+) -> None:
+    """The longest state is not that of the first batch: what is left over is carried, and new names come on top."""
+    rng = random.Random(f"{name_chars} {slots} {how}")
+    etag = "1" * 19
+    names = [f"{i:06d}-{'é' if i % 2 else 'x'}".ljust(name_chars, "y") for i in range(3000)]
+    listing = [SourceFile(path=n, size_bytes=rng.randrange(1 << 40), etag=etag) for n in names]
+    limits = Limits(max_files=10_000, max_bytes=1 << 62, commit_files=1 << 20, target_file_bytes=1 << 40)
+    state, longest = SourceState(), 0
+    for _ in range(8):
+        if is_drained(state, listing):
+            break
+        plan = plan_batch(state, listing, limits, slots=slots)
+        state = prune_finished(advance_mark(apply_reports(state, outcome_of(plan, rng, how)), plan.frontier))
+        longest = max(longest, len(encode_state(example(source_state=state))))  # raises if it is too long
+    assert longest > 10_000
+    decoded = orjson.loads(base64.b64decode(encode_state(example(source_state=state)).partition(":")[2]))
+    assert set(decoded["source_state"]["files"]) == set(state.files)
+
+
+@pytest.mark.parametrize("finisher", [0, 1, 2])
+def test_what_many_slots_left_in_progress_is_counted_when_few_slots_go_on(finisher: int) -> None:
+    """Every one of the carried files keeps its size and etag in the payload while one task finishes new ones."""
+    listing = [
+        SourceFile(path=f"{i:06d}".ljust(100, "y"), size_bytes=10**9 if i < 400 else 1, etag="1" * 19)
+        for i in range(6000)
+    ]
+    limits = Limits(max_files=10_000, max_bytes=1 << 62, commit_files=1 << 20, target_file_bytes=1 << 40)
+    state = SourceState()
+    for slots, done in ((400, None), (3, finisher)):
+        plan = plan_batch(state, listing, limits, slots=slots)
+        reports = []
+        for dealt in plan.tasks:
+            taken = dealt.slices if dealt.slot == done else dealt.slices[:1]
+            reports += [
+                SliceReport(
+                    path=piece.path,
+                    size_bytes=piece.size_bytes,
+                    etag=piece.etag,
+                    from_record=piece.from_record,
+                    to_record=piece.from_record + 10**9,
+                    finished=dealt.slot == done,
+                    rows=10**9,
+                )
+                for piece in taken
+            ]
+        state = prune_finished(advance_mark(apply_reports(state, reports), plan.frontier))
+        encode_state(example(source_state=state))  # raises if it is too long
