@@ -51,6 +51,8 @@ def commit_batch(
             table.make_durable(version)
             reach("commit.after")
             return version
+        if attempt == attempts:
+            break
         delay_s = min(10.0, 0.1 * 2**attempt) * random.uniform(0.8, 1.2)
         progress.warn(f"commit of sequence {state.sequence}: attempt {attempt}/{attempts} in {delay_s:.1f}s: {cause}")
         clock.sleep(delay_s)
@@ -68,7 +70,8 @@ def _refresh(table: Table) -> None:
         raise
     except Exception as e:
         raise Temporary(
-            f"the table can no longer be read: {e}. Nothing of the batch was committed.", kind="table_unreadable"
+            f"the table can no longer be read: {e}. What became of the batch, the next run reads from the log.",
+            kind="table_unreadable",
         ) from e
 
 
