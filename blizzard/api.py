@@ -28,10 +28,11 @@ from blizzard.schema.load import load_schema
 from blizzard.source.listing import list_source
 from blizzard.source.sample import sample_records
 from blizzard.source.uri import SourceLocation, default_pipeline, file_uri, local_path, locate_source
-from blizzard.starting import RunSettings
+from blizzard.starting import RunSettings, check_start_from
 from blizzard.stopping import NeverStop
 from blizzard.summary import Summary
 from blizzard.tasks.job import SparkIngestor
+from blizzard.tasks.stats import DEFAULT_INDEXED_COLUMNS
 from blizzard.tasks.task import JobSpec
 
 _PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -108,11 +109,12 @@ def _table_root(uri: str) -> str:
 def parse_start_from(text: str | None, location: SourceLocation) -> StartFrom | None:
     if text is None:
         return None
-    if text == "beginning":
-        return StartFrom(after=None)
-    name = text.removeprefix("after:")
-    if name == text or not name:
+    start = StartFrom.parse(text)
+    if start is None:
         raise ConfigError(f"--start-from takes 'beginning' or 'after:NAME', not {text!r}", kind="usage")
+    if start.after is None:
+        return start
+    name = start.after
     # A path or URI is what a person has at hand; positions hold the name below the root.
     path = local_path(name, what="--start-from name")
     if path.startswith(location.root + os.sep) and (os.path.exists(path) or name.startswith(("file:", os.sep))):
@@ -159,11 +161,8 @@ def run_job(
     summary.pipeline, summary.table = job.pipeline, file_uri(job.table_root)
     started, run_id, config = time.monotonic(), os.urandom(6).hex(), job.config
     table = open_for_writing(job)
-    schema = table.schema if table is not None else job.schema
+    schema = _schema_to_write(job, table)
     if schema is None:
-        ddl = _suggest_ddl(job)
-        if ddl is not None:
-            raise SchemaMissing(ddl)
         summary.status, summary.recovery, summary.backlog_files = "idle", "fresh", 0
         return summary
     spec = JobSpec(
@@ -175,7 +174,7 @@ def run_job(
         target_file_bytes=config["table.target_file_bytes"],
         codec=config["table.compression"],
         max_record_bytes=config["limits.max_record_bytes"],
-        indexed_columns=table.indexed_columns if table is not None else 32,
+        indexed_columns=table.indexed_columns if table is not None else DEFAULT_INDEXED_COLUMNS,
     )
     stop, background = stop or NeverStop(), ThreadBackground()
     ports = Ports(
@@ -206,15 +205,21 @@ def run_job(
     return summary
 
 
-def _suggest_ddl(job: Job) -> str | None:
-    """A schema for the first records, or None where the source has none."""
+def _schema_to_write(job: Job, table: DeltaRsTable | None) -> DeltaSchema | None:
+    """The table's schema, or the given one. Raises with a suggestion where neither is there; None: no record is."""
+    if table is not None:
+        return table.schema
+    if job.schema is not None:
+        return job.schema
     records = sample_records(
         job.source.location,
         job.source.list(),
         compression=job.config["source.compression"],
         max_record_bytes=job.config["limits.max_record_bytes"],
     )
-    return to_ddl(infer_schema(records)) if records else None
+    if not records:
+        return None
+    raise SchemaMissing(to_ddl(infer_schema(records)))
 
 
 def ingest(
@@ -268,10 +273,8 @@ def preview(job: Job, *, slots: int) -> dict[str, Any]:
     """What a run would do first, decided by the same functions, changing nothing."""
     listing = job.source.list()
     table = open_for_writing(job)
-    if table is None and job.schema is None:
-        ddl = _suggest_ddl(job)
-        if ddl is not None:
-            raise SchemaMissing(ddl)
+    _schema_to_write(job, table)
+    check_start_from(job.start_from, listing)
     scan_commits = job.config["checkpoint.scan_commits"]
     facts = table.observe(job.pipeline, scan_commits=scan_commits) if table is not None else None
     recovery = decide_recovery(facts, pipeline=job.pipeline, source=job.source.identity, start_from=job.start_from)

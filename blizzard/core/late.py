@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from blizzard.core.ledger import ledger_versions
 from blizzard.core.log import CommitFacts
+from blizzard.core.recover import StartFrom
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import SourceFile, first_after
 
@@ -31,8 +32,8 @@ def compare_with_ledgers(
     mark = state.source_state.last_committed_file
     if mark is None:
         return Unexpected()
-    start = state.start_from or ""
-    first = first_after(listing, start.removeprefix("after:")) if start.startswith("after:") else 0
+    start = StartFrom.parse(state.start_from or "")
+    first = first_after(listing, start.after) if start is not None and start.after is not None else 0
     unknown = {listing[i].path: i for i in range(first, first_after(listing, mark))}
     for path in state.source_state.files:
         unknown.pop(path, None)

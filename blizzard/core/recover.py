@@ -24,6 +24,14 @@ class StartFrom:
     def __str__(self) -> str:
         return "beginning" if self.after is None else f"after:{self.after}"
 
+    @staticmethod
+    def parse(text: str) -> StartFrom | None:
+        """What __str__ wrote, or a user; None where it is neither form."""
+        if text == "beginning":
+            return StartFrom(after=None)
+        name = text.removeprefix("after:")
+        return StartFrom(after=name) if name and name != text else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resume:

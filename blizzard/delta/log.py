@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from blizzard.core.log import CommitFacts, Txn
+from blizzard.durable import sync
 from blizzard.errors import Refused
 
 
@@ -112,8 +113,4 @@ def newest_commit(table_root: str, at_least: int) -> int:
 def sync_commit(table_root: str, version: int) -> None:
     """Put a commit on the disk, entry and folder: delta-rs leaves that to the operating system."""
     for path in (commit_path(table_root, version), os.path.join(table_root, "_delta_log")):
-        fd = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        sync(path)

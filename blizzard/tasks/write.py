@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from blizzard.core.types import DataFile
+from blizzard.durable import sync
 from blizzard.tasks.stats import Leaf, file_stats
 from blizzard.testing.faults import reach
 
@@ -67,7 +68,7 @@ class ParquetRoller:
         self._flush()
         self._finish_file()
         if self.files:
-            _sync(self._folder)
+            sync(self._folder)
         return tuple(self.files)
 
     def abandon(self) -> None:
@@ -135,7 +136,7 @@ class _OpenFile:
     def close(self, leaves: Sequence[Leaf]) -> DataFile:
         self.writer.close()
         self._sink.close()
-        _sync(self._path)
+        sync(self._path)
         footer = self._footers[0]
         return DataFile(
             path=self._name,
@@ -182,11 +183,3 @@ def _repeating(values: Any, path: str) -> Iterator[str]:
         # A string costs more to write than its index; a number hardly does, so it has to repeat a lot.
         if share <= (0.5 if pa.types.is_string(kind) or pa.types.is_binary(kind) else 0.02):
             yield path
-
-
-def _sync(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

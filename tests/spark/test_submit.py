@@ -25,19 +25,16 @@ def plain_environment() -> dict[str, str]:
     }
 
 
+def call(command: list[str], environment: dict[str, str]) -> Finished:
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=180)
+    return Finished(done.returncode, done.stdout, done.stderr)
+
+
 def test_spark_submit_runs_the_job_file(tmp_path: Path) -> None:
     total = write_events(str(tmp_path / "src"), files=2, records=50)
     command = [str(BIN / "spark-submit"), "--master", "local[2]", "--conf", "spark.ui.enabled=false"]
     environment = plain_environment() | {"PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(
-        [*command, str(ROOT / "jobs/ingest.py"), *job(tmp_path)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=180,
-    )
-    finished = Finished(done.returncode, done.stdout, done.stderr)
+    finished = call([*command, str(ROOT / "jobs/ingest.py"), *job(tmp_path)], environment)
     assert finished.code == 0, finished.stderr
     assert finished.summary["records"] == total
     assert ids(tmp_path / "table") == list(range(total))
@@ -45,15 +42,7 @@ def test_spark_submit_runs_the_job_file(tmp_path: Path) -> None:
 
 def test_the_console_script_works_without_activating_its_venv(tmp_path: Path) -> None:
     total = write_events(str(tmp_path / "src"), files=1, records=50)
-    done = subprocess.run(
-        [str(BIN / "blizzard"), "run", *job(tmp_path)],
-        env=plain_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=180,
-    )
-    finished = Finished(done.returncode, done.stdout, done.stderr)
+    finished = call([str(BIN / "blizzard"), "run", *job(tmp_path)], plain_environment())
     assert finished.code == 0, finished.stderr
     assert finished.summary["records"] == total
     looked = subprocess.run(
