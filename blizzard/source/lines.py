@@ -6,74 +6,161 @@ Lines are physical: blank and bad ones count, so that a position never depends o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from blizzard.source.decode import ByteStream
+
+Positions: TypeAlias = npt.NDArray[np.int64]
+
+_NEWLINE = ord("\n")
+# Compared in pieces that stay in the cache.
+_SCAN_BYTES = 1 << 18
+# How much of a line that is too long is kept, to show what it was.
+KEPT_OF_A_LONG_LINE = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongLine:
+    """A line over the limit: only its beginning is kept, and how long it was."""
+
+    head: bytes
+    size_bytes: int
+    limit_bytes: int
+
+    def __str__(self) -> str:
+        return f"the line has {self.size_bytes} bytes, more than limits.max_record_bytes ({self.limit_bytes})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Whole lines from `first_line` (0-based) of the file on. Only the last block may lack a final newline."""
+    """Whole lines from `first_line` (0-based) of the file on; only the last block may lack a final newline.
+    Or, with `too_long`, one line whose bytes are not here."""
 
     data: bytes
-    lines: int
     first_line: int
+    first_byte: int
     last: bool
+    newlines: Positions = field(compare=False)
+    too_long: LongLine | None = None
+
+    @property
+    def lines(self) -> int:
+        if self.too_long is not None:
+            return 1
+        return len(self.newlines) + (not self.data.endswith(b"\n") if self.data else 0)
 
 
-class LineTooLong(Exception):
-    """A line longer than the limit; reading on would hold it in memory."""
-
-    def __init__(self, line: int, limit_bytes: int) -> None:
-        super().__init__(f"the line is longer than limits.max_record_bytes ({limit_bytes})")
-        self.line = line  # 0-based
-
-
-def count_lines(data: bytes) -> int:
-    return data.count(b"\n") + (1 if data and not data.endswith(b"\n") else 0)
+def newline_positions(data: bytes) -> Positions:
+    content = np.frombuffer(data, np.uint8)
+    parts = [
+        np.flatnonzero(content[start : start + _SCAN_BYTES] == _NEWLINE) + start
+        for start in range(0, len(data), _SCAN_BYTES)
+    ]
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
-def read_blocks(stream: ByteStream, *, block_bytes: int, max_line_bytes: int) -> Iterator[Block]:
-    """Blocks of about `block_bytes`. One chunk is read ahead, so that the last block knows that it is the last."""
-    carry, line = b"", 0
-    chunk = stream.read(block_bytes)
+def read_blocks(stream: ByteStream, *, block_bytes: int, max_line_bytes: int, skip: int = 0) -> Iterator[Block]:
+    """Blocks of about `block_bytes`, from line `skip` on. One chunk is read ahead, so that the last block knows that
+    it is the last. What is skipped is neither parsed nor put together: its newlines are counted."""
+    chunk, skipped_bytes = _skip_lines(stream, skip, block_bytes)
+    cutter = _Cutter(line=skip, byte=skipped_bytes, max_line_bytes=max_line_bytes)
+    chunk = chunk or stream.read(block_bytes)
     while chunk:
         ahead = stream.read(block_bytes)
-        data = carry + chunk
-        end = len(data) if not ahead else data.rfind(b"\n") + 1
-        carry = data[end:]
-        if end:
-            # A long line may hide in a long block: only then is it worth looking at each.
-            if end > max_line_bytes:
-                _check_lengths(data[:end], line, max_line_bytes)
-            block = data if end == len(data) else data[:end]
-            lines = count_lines(block)
-            yield Block(data=block, lines=lines, first_line=line, last=not ahead)
-            line += lines
-        if len(carry) > max_line_bytes:
-            raise LineTooLong(line, max_line_bytes)
+        yield from cutter.cut(chunk, last=not ahead)
         chunk = ahead
 
 
-def _check_lengths(data: bytes, first_line: int, max_line_bytes: int) -> None:
-    start, line = 0, first_line
-    while start < len(data):
-        end = data.find(b"\n", start)
-        end = len(data) if end < 0 else end
-        if end - start > max_line_bytes:
-            raise LineTooLong(line, max_line_bytes)
-        start, line = end + 1, line + 1
+def _skip_lines(stream: ByteStream, count: int, block_bytes: int) -> tuple[bytes, int]:
+    """What was read beyond the first `count` lines, and the bytes of those lines."""
+    lines, size_bytes, in_a_line = 0, 0, False
+    while lines < count:
+        chunk = stream.read(block_bytes)
+        if not chunk:
+            if lines + in_a_line == count:
+                break  # the last line had no newline
+            raise ShorterThanBefore(lines + in_a_line, count)
+        here = chunk.count(b"\n")
+        if lines + here >= count:
+            end = int(newline_positions(chunk)[count - lines - 1]) + 1
+            return chunk[end:], size_bytes + end
+        lines, size_bytes, in_a_line = lines + here, size_bytes + len(chunk), not chunk.endswith(b"\n")
+    return b"", size_bytes
 
 
-def skip_lines(blocks: Iterator[Block], count: int) -> Iterator[Block]:
-    """The blocks after the first `count` lines. Nothing is parsed on the way there."""
-    seen = 0
-    for block in blocks:
-        seen = block.first_line + block.lines
-        if seen > count:
-            yield block if block.first_line >= count else _tail(block, count - block.first_line)
-    if seen < count:
-        raise ShorterThanBefore(seen, count)
+@dataclass(slots=True, kw_only=True)
+class _Cutter:
+    """Cuts chunks at the last newline; what is left over begins the next block. A line that outgrows the limit is
+    counted to its end and not kept."""
+
+    line: int
+    byte: int
+    max_line_bytes: int
+    _carry: bytes = b""
+    _long: LongLine | None = None
+
+    def cut(self, chunk: bytes, *, last: bool) -> Iterator[Block]:
+        if self._long is not None:
+            end = chunk.find(b"\n")
+            size = self._long.size_bytes + (len(chunk) if end < 0 else end)
+            self._long = replace(self._long, size_bytes=size)
+            if end < 0 and not last:
+                return
+            chunk = b"" if end < 0 else chunk[end + 1 :]
+            yield self._long_block(self._long, ended=end >= 0, last=last and not chunk)
+            self._long = None
+        end = len(chunk) if last else chunk.rfind(b"\n") + 1
+        if end:
+            data = chunk if end == len(chunk) and not self._carry else b"".join((self._carry, memoryview(chunk)[:end]))
+            self._carry = chunk[end:]
+            # A long line may hide in a long block: only then is it worth looking at each.
+            yield from self._split(data, last) if len(data) > self.max_line_bytes else [self._block(data, last)]
+        else:
+            self._carry += chunk
+        if len(self._carry) > self.max_line_bytes:
+            self._long, self._carry = self._too_long(self._carry), b""
+
+    def _split(self, data: bytes, last: bool) -> Iterator[Block]:
+        ends = newline_positions(data) + 1
+        ends = ends if data.endswith(b"\n") else np.append(ends, len(data))
+        sizes = np.diff(ends, prepend=0)
+        long = np.flatnonzero(sizes > self.max_line_bytes)
+        edges = np.unique(np.concatenate([[0, len(data)], ends[long] - sizes[long], ends[long]])).tolist()
+        for start, end in pairwise(edges):
+            is_last = last and end == len(data)
+            line = data[start:end]
+            content = line.removesuffix(b"\n")
+            if len(content) > self.max_line_bytes and b"\n" not in content:
+                yield self._long_block(self._too_long(content), ended=content != line, last=is_last)
+            else:
+                yield self._block(line, is_last)
+
+    def _too_long(self, content: bytes) -> LongLine:
+        return LongLine(head=content[:KEPT_OF_A_LONG_LINE], size_bytes=len(content), limit_bytes=self.max_line_bytes)
+
+    def _block(self, data: bytes, last: bool) -> Block:
+        block = Block(
+            data=data, first_line=self.line, first_byte=self.byte, last=last, newlines=newline_positions(data)
+        )
+        self.line, self.byte = self.line + block.lines, self.byte + len(data)
+        return block
+
+    def _long_block(self, long: LongLine, *, ended: bool, last: bool) -> Block:
+        block = Block(
+            data=b"",
+            first_line=self.line,
+            first_byte=self.byte,
+            last=last,
+            newlines=np.empty(0, np.int64),
+            too_long=long,
+        )
+        self.line, self.byte = self.line + 1, self.byte + long.size_bytes + ended
+        return block
 
 
 class ShorterThanBefore(Exception):
@@ -85,17 +172,5 @@ class ShorterThanBefore(Exception):
 
 def head(block: Block, count: int) -> Block:
     """The first `count` lines of a block that has more."""
-    cut = _offset_of_line(block.data, count)
-    return Block(data=block.data[:cut], lines=count, first_line=block.first_line, last=False)
-
-
-def _tail(block: Block, count: int) -> Block:
-    cut = _offset_of_line(block.data, count)
-    return Block(data=block.data[cut:], lines=block.lines - count, first_line=block.first_line + count, last=block.last)
-
-
-def _offset_of_line(data: bytes, line: int) -> int:
-    offset = 0
-    for _ in range(line):
-        offset = data.index(b"\n", offset) + 1
-    return offset
+    newlines = block.newlines[:count]
+    return replace(block, data=block.data[: int(newlines[-1]) + 1 if count else 0], newlines=newlines, last=False)

@@ -11,7 +11,7 @@ import orjson
 from blizzard.core.types import Slice, SourceFile
 from blizzard.errors import BadFile, BadRecord
 from blizzard.source.decode import UnreadableSource, open_stream
-from blizzard.source.lines import LineTooLong, read_blocks
+from blizzard.source.lines import read_blocks
 from blizzard.source.uri import SourceLocation
 
 SAMPLE_RECORDS = 1000
@@ -35,13 +35,13 @@ def _records_of(
     try:
         with open_stream(source.root, piece, compression) as stream:
             for block in read_blocks(stream, block_bytes=_BLOCK_BYTES, max_line_bytes=max_record_bytes):
+                if block.too_long is not None:
+                    raise BadRecord(f"{file.path} line {block.first_line + 1}: {block.too_long}")
                 for i, line in enumerate(block.data.removeprefix(b"\xef\xbb\xbf").split(b"\n")):
                     if line.strip():
                         yield _record(line, f"{file.path} line {block.first_line + i + 1}")
     except UnreadableSource as e:
         raise BadFile(f"{file.path}: {e}", kind=e.kind) from e
-    except LineTooLong as e:
-        raise BadRecord(f"{file.path} line {e.line + 1}: {e}") from e
 
 
 def _record(line: bytes, where: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from blizzard.core.types import Budget, Slice, SliceReport, TaskFailure, TaskPla
 from blizzard.schema import DeltaSchema
 from blizzard.schema.arrow import to_arrow
 from blizzard.source.decode import UnreadableSource, open_stream
-from blizzard.source.lines import Block, LineTooLong, ShorterThanBefore, head, read_blocks, skip_lines
+from blizzard.source.lines import Block, ShorterThanBefore, head, read_blocks
 from blizzard.tasks.parse import BadLine, RecordParser
 from blizzard.tasks.stats import indexed_leaves
 from blizzard.tasks.write import ParquetRoller
@@ -130,9 +130,12 @@ class _Task:
         try:
             with open_stream(self._spec.source_root, piece, self._spec.compression) as stream:
                 blocks = read_blocks(
-                    stream, block_bytes=self._spec.block_bytes, max_line_bytes=self._spec.max_record_bytes
+                    stream,
+                    block_bytes=self._spec.block_bytes,
+                    max_line_bytes=self._spec.max_record_bytes,
+                    skip=piece.from_record,
                 )
-                for whole_block in skip_lines(blocks, piece.from_record):
+                for whole_block in blocks:
                     block = self._cut(whole_block)
                     self._gather(progress, block)
                     if not block.last and self.exhausted():
@@ -145,9 +148,6 @@ class _Task:
             raise _Stop(TaskFailure(kind=e.kind, path=piece.path, line=None, message=str(e))) from e
         except ShorterThanBefore as e:
             raise _Stop(TaskFailure(kind="source_changed", path=piece.path, line=None, message=str(e))) from e
-        except LineTooLong as e:
-            failure = TaskFailure(kind="bad_record", path=piece.path, line=e.line + 1, message=str(e))
-            raise _Stop(failure) from e
 
     def _records_left(self) -> int | None:
         return None if self._budget.max_records is None else self._budget.max_records - self._records
@@ -160,6 +160,11 @@ class _Task:
         if self._deadline is None and self._budget.seconds is not None:
             # The box opens at the first new record: skipping what is committed must not use it up.
             self._deadline = time.monotonic() + self._budget.seconds
+        if block.too_long is not None:
+            message = str(block.too_long)
+            raise _Stop(
+                TaskFailure(kind="bad_record", path=progress.piece.path, line=block.first_line + 1, message=message)
+            )
         progress.to_record, progress.finished = block.first_line + block.lines, block.last
         self._records += block.lines
         self.bytes_read += len(block.data)
@@ -181,7 +186,7 @@ class _Task:
             self._parse(progress, block)
 
     def _parse(self, progress: _Progress, block: Block) -> None:
-        parsed = self._parser.parse(block.data, first_of_file=block.first_line == 0)
+        parsed = self._parser.parse(block.data, first_of_file=block.first_line == 0, newlines=block.newlines)
         if parsed.bad:
             raise _Stop(_bad_record(parsed.bad[0], block, progress.piece))
         progress.rows += parsed.table.num_rows

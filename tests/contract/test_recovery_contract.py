@@ -135,8 +135,8 @@ def test_a_parser_that_loses_or_makes_up_a_row_stops_the_task(
         write_ids(flow.src / f"b{i}.ndjson", 3 * i, 3 * i + 3)
     real_parse = RecordParser.parse
 
-    def parse(self: RecordParser, block: bytes, *, first_of_file: bool) -> ParsedBlock:
-        parsed = real_parse(self, block, first_of_file=first_of_file)
+    def parse(self: RecordParser, block: bytes, **options: Any) -> ParsedBlock:
+        parsed = real_parse(self, block, **options)
         changed = parsed.table.slice(1) if rows < 0 else pa.concat_tables([parsed.table, parsed.table.slice(0, 1)])
         return replace(parsed, table=changed)
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import io
+import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.source.lines import Block, LineTooLong, ShorterThanBefore, count_lines, head, read_blocks, skip_lines
+from blizzard.source.lines import KEPT_OF_A_LONG_LINE, Block, ShorterThanBefore, head, read_blocks
 
 contents = st.lists(st.sampled_from([b"\n", b"a", b"bc", b"\r\n", b'{"x":1}\n']), max_size=40).map(b"".join)
 
 
-def blocks_of(content: bytes, block_bytes: int) -> list[Block]:
-    return list(read_blocks(io.BytesIO(content), block_bytes=block_bytes, max_line_bytes=10**6))
+def blocks_of(content: bytes, block_bytes: int, *, skip: int = 0, max_line_bytes: int = 10**6) -> list[Block]:
+    stream = io.BytesIO(content)
+    return list(read_blocks(stream, block_bytes=block_bytes, max_line_bytes=max_line_bytes, skip=skip))
 
 
 @given(contents, st.integers(1, 9))
@@ -22,7 +24,7 @@ def test_blocks_hold_every_byte_and_count_every_line(content: bytes, block_bytes
     blocks = blocks_of(content, block_bytes)
     assert b"".join(b.data for b in blocks) == content
     unended = bool(content) and not content.endswith(b"\n")
-    assert sum(b.lines for b in blocks) == count_lines(content) == content.count(b"\n") + unended
+    assert sum(b.lines for b in blocks) == content.count(b"\n") + unended
 
 
 @given(contents, st.integers(1, 9))
@@ -38,41 +40,68 @@ def test_a_skip_leaves_exactly_the_lines_after_it(content: bytes, block_bytes: i
     lines = content.split(b"\n")
     lines = [line + b"\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
     skip = data.draw(st.integers(0, len(lines)))
-    rest = list(skip_lines(iter(blocks_of(content, block_bytes)), skip))
+    rest = blocks_of(content, block_bytes, skip=skip)
     assert b"".join(b.data for b in rest) == b"".join(lines[skip:])
     assert not rest or rest[0].first_line == skip
+    assert all(content[b.first_byte :].startswith(b.data) for b in rest)
+    assert all(b.lines == len(b.data.splitlines(keepends=True)) for b in rest if b"\r" not in b.data)
 
 
 def test_a_skip_past_the_end_is_an_error() -> None:
     with pytest.raises(ShorterThanBefore):
-        list(skip_lines(iter(blocks_of(b"a\nb\n", 100)), 3))
+        blocks_of(b"a\nb\n", 100, skip=3)
     with pytest.raises(ShorterThanBefore):
-        list(skip_lines(iter(blocks_of(b"", 100)), 1))
+        blocks_of(b"", 100, skip=1)
 
 
 def test_a_block_can_be_cut_after_some_lines() -> None:
     (block,) = blocks_of(b"a\nb\nc", 100)
-    assert head(block, 2) == Block(data=b"a\nb\n", lines=2, first_line=0, last=False)
+    front = head(block, 2)
+    assert (front.data, front.lines, front.first_line, front.last) == (b"a\nb\n", 2, 0, False)
 
 
-@pytest.mark.parametrize("block_bytes", [1, 7, 64, 10_000])
-def test_a_line_over_the_limit_is_found_at_any_block_size(block_bytes: int) -> None:
-    content = b"a\nb\n" + b"x" * 101 + b"\nc\n"
-    with pytest.raises(LineTooLong) as error:
-        list(read_blocks(io.BytesIO(content), block_bytes=block_bytes, max_line_bytes=100))
-    assert error.value.line == 2
-    list(read_blocks(io.BytesIO(content), block_bytes=block_bytes, max_line_bytes=101))
+@given(
+    st.lists(st.sampled_from([0, 1, 4, 5, 6, 7, 20]), max_size=12), st.booleans(), st.integers(1, 40), st.integers(0, 3)
+)
+def test_a_line_over_the_limit_is_counted_and_named_at_any_block_size(
+    sizes: list[int], is_ended: bool, block_bytes: int, skip: int
+) -> None:
+    lines = [bytes([ord("a") + i]) * size for i, size in enumerate(sizes)]
+    content = b"\n".join(lines) + (b"\n" if is_ended and lines else b"")
+    lines = content.split(b"\n")[: -1 if content.endswith(b"\n") or not content else None]
+    skip = min(skip, len(lines))
+    blocks = blocks_of(content, block_bytes, skip=skip, max_line_bytes=5)
+    found: list[bytes] = []
+    for block in blocks:
+        assert block.first_line == skip + len(found)
+        assert content[: block.first_byte].count(b"\n") == block.first_line or not block.lines
+        if block.too_long is None:
+            found += block.data.split(b"\n")[: block.lines]
+        else:
+            line = lines[block.first_line]
+            assert (block.too_long.size_bytes, block.too_long.head) == (len(line), line[: len(block.too_long.head)])
+            assert len(block.too_long.head) > 5
+            found.append(line)
+    assert found == lines[skip:]
+    assert all(len(line) <= 5 for block in blocks for line in block.data.split(b"\n"))
+    assert [b.last for b in blocks] == [False] * (len(blocks) - 1) + [True] * bool(blocks)
 
 
-def test_a_line_without_end_is_not_read_into_memory() -> None:
-    class Endless(io.RawIOBase):
+def test_a_line_far_too_long_is_not_read_into_memory() -> None:
+    class Long(io.RawIOBase):
+        """60 MB of one line, then another."""
+
         served = 0
 
         def read(self, size: int = -1) -> bytes:
             self.served += size
-            return b"x" * size
+            return b"x" * size if self.served <= 60_000_000 else b"\n{}\n" if self.served <= 60_000_000 + size else b""
 
-    stream = Endless()
-    with pytest.raises(LineTooLong):
-        list(read_blocks(stream, block_bytes=1000, max_line_bytes=5000))
-    assert stream.served < 10_000
+    tracemalloc.start()
+    first, second = read_blocks(Long(), block_bytes=100_000, max_line_bytes=500_000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert first.too_long is not None
+    assert (len(first.too_long.head), first.too_long.size_bytes) == (KEPT_OF_A_LONG_LINE, 60_000_000)
+    assert (second.data, second.first_line, second.first_byte) == (b"{}\n", 1, 60_000_001)
+    assert peak < 3_000_000

@@ -56,11 +56,11 @@ def block_of(count: int, newline: bytes = b"\n") -> bytes:
     return b"".join(json.dumps(event(i), ensure_ascii=False).encode() + newline for i in range(count))
 
 
-def parse(schema: DeltaSchema, block: bytes | memoryview, *, first_of_file: bool = False) -> ParsedBlock:
+def parse(schema: DeltaSchema, block: bytes, *, first_of_file: bool = False) -> ParsedBlock:
     return RecordParser(schema).parse(block, first_of_file=first_of_file)
 
 
-def parse_fast(schema: DeltaSchema, block: bytes | memoryview, *, first_of_file: bool = False) -> ParsedBlock:
+def parse_fast(schema: DeltaSchema, block: bytes, *, first_of_file: bool = False) -> ParsedBlock:
     with mock.patch.object(RecordReader, "read", side_effect=AssertionError("left the fast path")):
         return parse(schema, block, first_of_file=first_of_file)
 
@@ -86,12 +86,9 @@ def test_a_clean_block_becomes_a_table_of_exactly_the_schema() -> None:
         (b"\n\n" + block_of(50, b"\n\n\n\n"), 202, 152),
         (b"\r\n" + block_of(50, b"\r\n\r\n"), 101, 51),
         (b" \t\n" + block_of(50, b" \n\t\r\n "), 102, 52),
-        (memoryview(block_of(50)), 50, 0),
     ],
 )
-def test_line_ends_blank_lines_and_spaces_do_not_leave_the_fast_path(
-    block: bytes | memoryview, lines: int, blank: int
-) -> None:
+def test_line_ends_blank_lines_and_spaces_do_not_leave_the_fast_path(block: bytes, lines: int, blank: int) -> None:
     parsed = parse_fast(EVENTS, block)
     assert (parsed.table.num_rows, parsed.lines, parsed.blank, parsed.bad) == (50, lines, blank, ())
 
