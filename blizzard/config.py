@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from blizzard.core.bad import BadPolicy
 from blizzard.core.plan import Limits
 from blizzard.errors import ConfigError
 
@@ -75,6 +76,18 @@ def _seconds(name: str, value: Any) -> float | None:
     return seconds or None
 
 
+def _ratio(name: str, value: Any) -> float | None:
+    if value in (None, "", "none", "null"):
+        return None
+    try:
+        ratio = float(value)
+    except (TypeError, ValueError):
+        ratio = -1.0
+    if isinstance(value, bool) or not 0 <= ratio <= 1:
+        raise ConfigError(f"{name} must be a share from 0 to 1, such as 0.01, not {value!r}")
+    return ratio
+
+
 KEYS: dict[str, Key] = {
     "source.path": Key(parse=_text, default=None, help="folder, file or glob to read (`--source`)"),
     "source.pattern": Key(
@@ -97,6 +110,49 @@ KEYS: dict[str, Key] = {
     "table.committer": Key(parse=_choice("delta-rs"), default="delta-rs", help="`delta-rs`"),
     "schema.ddl": Key(parse=_text, default=None, help="Spark DDL of a new table (`--schema`)"),
     "schema.file": Key(parse=_text, default=None, help="file with Spark DDL or Spark JSON (`--schema`)"),
+    "schema.evolution": Key(
+        parse=_choice("strict", "ignore", "rescue", "add_columns", "widen"),
+        default=None,
+        help="fields the table has no column for: `strict` (bad), `ignore`, `rescue`, `add_columns`; default `ignore`,"
+        " with `schema.infer` `add_columns`",
+    ),
+    "schema.json_in_strings": Key(
+        parse=_choice("keep", "bad"),
+        default="keep",
+        help="a number, object or array in a STRING column: `keep` its JSON text, or it is a `bad` value",
+    ),
+    "bad_records.policy": Key(
+        parse=_choice("quarantine", "rescue", "drop", "fail"),
+        default="quarantine",
+        help="`quarantine`, `rescue` (the row stays, bad values go to `_rescued_data`), `drop` (counted) or `fail`",
+    ),
+    "bad_records.max_records": Key(
+        parse=_number(at_least=0, optional=True), default=None, help="more bad records in one batch stop the run"
+    ),
+    "bad_records.max_ratio": Key(
+        parse=_ratio, default=None, help="a larger share of bad records in a batch or a file stops the run"
+    ),
+    "bad_files.policy": Key(
+        parse=_choice("quarantine", "retry", "fail"),
+        default="quarantine",
+        help="a file that cannot be read to its end: `quarantine`, `retry` (by the next run) or `fail`",
+    ),
+    "quarantine.path": Key(
+        parse=_text, default=None, help="Delta table for bad records; default: the table's path with `_quarantine`"
+    ),
+    "quarantine.max_records": Key(
+        parse=_number(at_least=0, optional=True), default=None, help="how many it may hold"
+    ),
+    "quarantine.overflow": Key(
+        parse=_choice("block", "reject"),
+        default="block",
+        help="when it is full: `block` (the run stops) or `reject` (drop and count)",
+    ),
+    "quarantine.keep_days": Key(
+        parse=_number(at_least=1, optional=True),
+        default=None,
+        help="older records are deleted from it at the end of a run",
+    ),
     "limits.max_files": Key(parse=_number(at_least=1), default=10_000, help="files in one batch at most"),
     "limits.max_bytes": Key(
         parse=_number(at_least=1, optional=True, unit_bytes=True),
@@ -139,10 +195,7 @@ KEYS: dict[str, Key] = {
 _SPARK_CONF = "spark.conf"
 NOT_BUILT = (
     "table.partition_by",
-    "schema.evolution",
     "schema.hints",
-    "bad_records",
-    "bad_files",
     "late_files",
     "retry",
     "storage_options",
@@ -162,6 +215,19 @@ class Config:
         if value is None:
             raise ConfigError(f"{flag} is missing (key {key})", kind="usage")
         return str(value)
+
+    @property
+    def evolution(self) -> str:
+        return str(self["schema.evolution"] or ("add_columns" if self["schema.infer"] else "ignore"))
+
+    @property
+    def bad_policy(self) -> BadPolicy:
+        return BadPolicy(
+            records=self["bad_records.policy"],
+            files=self["bad_files.policy"],
+            max_records=self["bad_records.max_records"],
+            max_ratio=self["bad_records.max_ratio"],
+        )
 
     @property
     def limits(self) -> Limits:

@@ -81,6 +81,8 @@ def error_of_failure(failure: TaskFailure) -> BlizzardError:
     match failure.kind:
         case "bad_record":
             return BadRecord(f"{what} Mend the line, or move the file away, and run again.")
+        case "too_many_bad_records":
+            return BadData(what, kind="too_many_bad_records")
         case "source_changed":
             return Temporary(f"{what} Run again.", kind="source_changed")
         case kind:

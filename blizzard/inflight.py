@@ -19,7 +19,7 @@ from blizzard.core.batch import next_state, seal
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import BatchPlan, BatchResult
 from blizzard.delta.commit import commit_batch
-from blizzard.ports import CommitRequest, Pending, Table
+from blizzard.ports import CommitRequest, Pending, Result, Table
 from blizzard.summary import Summary
 
 if TYPE_CHECKING:
@@ -29,13 +29,21 @@ if TYPE_CHECKING:
     from blizzard.starting import RunSettings
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landing:
+    """A commit that is in the log. `error` is what went wrong after it; the next run mends that."""
+
+    version: int
+    error: Exception | None = None
+
+
 class ThreadBackground:
     """One thread, so that commits keep their order."""
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="blizzard-commit")
 
-    def start(self, commit: Callable[[], int]) -> Pending:
+    def start(self, commit: Callable[[], Result]) -> Pending[Result]:
         return self._executor.submit(commit)
 
     def close(self) -> None:
@@ -44,7 +52,7 @@ class ThreadBackground:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _InFlight:
-    commit: Pending
+    commit: Pending[Landing]
     result: BatchResult
     sequence: int
 
@@ -60,12 +68,17 @@ class CommitQueue:
     def pending(self) -> int:
         return len(self._queue)
 
+    @property
+    def pending_quarantined(self) -> int:
+        """Bad records on their way into the quarantine table."""
+        return sum(f.rows for batch in self._queue for f in batch.result.quarantine)
+
     def requested(self) -> bool:
         return self._ports.stop.requested()
 
     def must_cancel(self) -> bool:
         """Whether the batch being read is of no use any more: by a signal, or because it stands on a failed commit."""
-        return self._ports.stop.must_cancel() or any(c.commit.done() and c.commit.exception() for c in self._queue)
+        return self._ports.stop.must_cancel() or any(map(_has_failed, self._queue))
 
     def add(self, state: CheckpointState, plan: BatchPlan, result: BatchResult, *, planned_ms: int) -> CheckpointState:
         """Commit the batch behind those before it. Returns the state that its commit will hold."""
@@ -75,34 +88,41 @@ class CommitQueue:
         self._settle(while_more_than=self._settings.max_inflight - 1)
         return after
 
+    def wait(self) -> None:
+        """Until every batch added so far is committed."""
+        self._settle(while_more_than=0)
+
     @contextmanager
     def finished_in_order(self) -> Iterator[None]:
         """Leaving the block waits for every commit. A failed one speaks before whatever it brought down."""
         try:
             yield
         except Exception:
-            self._settle(while_more_than=0)
+            self.wait()
             raise
-        self._settle(while_more_than=0)
+        self.wait()
 
     def _settle(self, *, while_more_than: int) -> None:
         while self._queue and (len(self._queue) > while_more_than or self._queue[0].commit.done()):
             started = time.monotonic()
             head = self._queue.popleft()
             try:
-                version = head.commit.result()
+                landing = head.commit.result()
             except Exception:
                 self._abandon()
                 raise
             self._summary.blocked_seconds += time.monotonic() - started
-            self._count(head, version)
+            self._count(head, landing.version)
+            if landing.error is not None:
+                self._abandon()
+                raise landing.error
 
     def _abandon(self) -> None:
         """Wait for the commits behind a failed one. They refuse by themselves, and only the first has news to tell."""
         while self._queue:
             self._queue.popleft().commit.exception()
 
-    def _commit(self, after: CheckpointState, result: BatchResult, planned_ms: int) -> int:
+    def _commit(self, after: CheckpointState, result: BatchResult, planned_ms: int) -> Landing:
         if self._broken:
             raise RuntimeError("a batch was about to be committed on top of one that failed")
         self._broken = True  # until this one has landed
@@ -125,8 +145,12 @@ class CommitQueue:
             clock=self._ports.clock,
             progress=self._ports.progress,
         )
+        try:
+            self._ports.quarantine.settle(checkpoint.state)  # before the next commit
+        except Exception as e:
+            return Landing(version=self._landed_in, error=e)
         self._broken = False
-        return self._landed_in
+        return Landing(version=self._landed_in)
 
     def _count(self, landed: _InFlight, version: int) -> None:
         summary, result = self._summary, landed.result
@@ -136,5 +160,13 @@ class CommitQueue:
         summary.files += finished
         summary.backlog_files = (summary.backlog_files or 0) - finished
         summary.records += result.rows
+        summary.bad_records += result.bad
+        summary.bad_files += sum(s.broken is not None for s in result.slices)
+        summary.rescued_records += result.rescued
+        summary.quarantined += sum(f.rows for f in result.quarantine)
         summary.bytes_read += result.bytes_read
         self._ports.progress.committed(result, sequence=landed.sequence, version=version)
+
+
+def _has_failed(batch: _InFlight) -> bool:
+    return batch.commit.done() and (batch.commit.exception() or batch.commit.result().error) is not None

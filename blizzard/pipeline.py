@@ -12,8 +12,8 @@ from blizzard.core.plan import count_backlog, is_drained, plan_batch
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import SourceFile
 from blizzard.delta.commit import PositionMoved
-from blizzard.errors import error_of_failure
 from blizzard.inflight import CommitQueue
+from blizzard.ingesting import BatchIngest
 from blizzard.ports import Ports
 from blizzard.starting import RunSettings, Start, check_start_from, tell
 from blizzard.summary import Summary
@@ -53,9 +53,10 @@ class _Run:
         state = self._start.begin(table, self._listing)
         self._summary.backlog_files, _ = count_backlog(state.source_state, self._listing)
         commits = CommitQueue(self._ports, self._settings, self._summary, table, state.delta_version)
+        ingest = BatchIngest(self._ports, self._settings, self._summary, table, commits)
         with commits.finished_in_order():
             while self._goes_on(state, commits):
-                state = self._ingest_batch(state, commits)
+                state = self._ingest_batch(state, ingest, commits)
 
     def _goes_on(self, state: CheckpointState, commits: CommitQueue) -> bool:
         limit = self._settings.max_batches
@@ -65,22 +66,19 @@ class _Run:
             or is_drained(state.source_state, self._listing, self._held)
         )
 
-    def _ingest_batch(self, state: CheckpointState, commits: CommitQueue) -> CheckpointState:
+    def _ingest_batch(self, state: CheckpointState, ingest: BatchIngest, commits: CommitQueue) -> CheckpointState:
         """Read one batch, queue its commit, and return the state the next one is planned on."""
-        sequence, planned_ms = state.sequence + 1, self._ports.clock.now_ms()
-        slots, limits = self._ports.ingestor.slots, self._settings.limits
-        plan = plan_batch(state.source_state, self._listing, limits, slots=slots, held=self._held)
-        self._ports.progress.planned(plan, sequence=sequence, backlog_files=self._summary.backlog_files or 0)
-        result = self._ports.ingestor.run(plan, sequence=sequence, stop=commits)
-        if result.failure is not None:
-            raise error_of_failure(result.failure)
-        if result.changed:
-            self._hold_back(result.changed)
-            if not result.slices:
-                return state
+        planned_ms, slots = self._ports.clock.now_ms(), self._ports.ingestor.slots
+        plan = plan_batch(state.source_state, self._listing, self._settings.limits, slots=slots, held=self._held)
+        self._ports.progress.planned(plan, sequence=state.sequence + 1, backlog_files=self._summary.backlog_files or 0)
+        state, result = ingest.run(plan, state, planned_ms=planned_ms)
+        self._hold_back(result.changed, "left to the next run: they changed after they were listed")
+        self._hold_back(result.unreadable, "left to the next run: they cannot be read to their end")
+        if not result.slices:
+            return state
         return commits.add(state, plan, result, planned_ms=planned_ms)
 
-    def _hold_back(self, changed: tuple[str, ...]) -> None:
-        """A file still being written must not stop the others."""
-        self._held |= set(changed)
-        tell(self._ports.progress, changed, "left to the next run: they changed after they were listed")
+    def _hold_back(self, files: tuple[str, ...], why: str) -> None:
+        """One file's trouble must not stop the others."""
+        self._held |= set(files)
+        tell(self._ports.progress, files, why)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from blizzard.core.log import CommitFacts, TableFacts
-from blizzard.core.types import BatchPlan, BatchResult, DataFile, SourceFile, SourceIdentity
+from blizzard.core.state import CheckpointState
+from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, DataFile, SourceFile, SourceIdentity
+from blizzard.schema import DeltaSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +41,14 @@ class Table(Protocol):
     @property
     def table_id(self) -> str: ...
     @property
+    def schema(self) -> DeltaSchema: ...
+    @property
     def schema_fingerprint(self) -> str: ...
     @property
     def version(self) -> int: ...
+    def add_columns(self, schema: DeltaSchema, *, pipeline: str) -> None:
+        """Make the table's schema this one, which has nullable columns more. Raises if another writer was faster."""
+
     def refresh(self) -> None: ...
     def fence(self, pipeline: str) -> int | None: ...
     def observe(self, pipeline: str, *, scan_commits: int) -> TableFacts: ...
@@ -51,6 +58,16 @@ class Table(Protocol):
     def make_durable(self, version: int) -> None: ...
     def check_writable(self) -> None:
         """Raises where the table has a feature that an append would break."""
+
+
+class Quarantine(Protocol):
+    """Where bad records go."""
+
+    def settle(self, state: CheckpointState) -> None:
+        """Make the quarantine hold the bad records this committed state named; each once, however often it is asked."""
+
+    def count(self) -> int:
+        """How many records it holds."""
 
 
 class TablePlace(Protocol):
@@ -72,15 +89,26 @@ class StopRequest(Protocol):
 class Ingestor(Protocol):
     @property
     def slots(self) -> int: ...
-    def run(self, plan: BatchPlan, *, sequence: int, stop: StopRequest) -> BatchResult: ...
+    @property
+    def schema_fingerprint(self) -> str:
+        """Of the schema the tasks write."""
+
+    def adopt(self, schema: DeltaSchema) -> None:
+        """Write under this schema from now on."""
+
+    def run(self, plan: BatchPlan, *, ticket: BatchTicket, stop: StopRequest) -> BatchResult: ...
 
 
-class Pending(Protocol):
+Result = TypeVar("Result")
+Result_co = TypeVar("Result_co", covariant=True)
+
+
+class Pending(Protocol[Result_co]):
     """A commit under way."""
 
     def done(self) -> bool: ...
-    def result(self) -> int:
-        """The version it landed in; raises what it raised."""
+    def result(self) -> Result_co:
+        """Where it landed; raises what it raised."""
 
     def exception(self) -> BaseException | None: ...
 
@@ -88,7 +116,7 @@ class Pending(Protocol):
 class Background(Protocol):
     """Runs commits one after the other, in the order they are given, beside the next batch."""
 
-    def start(self, commit: Callable[[], int]) -> Pending: ...
+    def start(self, commit: Callable[[], Result]) -> Pending[Result]: ...
 
 
 class Clock(Protocol):
@@ -108,6 +136,7 @@ class Progress(Protocol):
 class Ports:
     source: Source
     place: TablePlace
+    quarantine: Quarantine
     ingestor: Ingestor
     background: Background
     clock: Clock

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from blizzard.core.bad import BadPolicy
 from blizzard.core.batch import RunIdentity, state_before
 from blizzard.core.late import compare_with_ledgers
 from blizzard.core.plan import Limits
@@ -20,8 +21,10 @@ from blizzard.summary import Summary
 class RunSettings:
     pipeline: str
     run_id: str
-    schema_fingerprint: str  # of the schema the tasks write
     limits: Limits
+    bad: BadPolicy = BadPolicy()
+    max_quarantined: int | None = None
+    rejects_overflow: bool = False  # else the run stops
     scan_commits: int = 100
     start_from: StartFrom | None = None
     max_batches: int | None = None
@@ -41,7 +44,10 @@ class Start:
 
     def begin(self, table: Table, listing: Sequence[SourceFile]) -> CheckpointState:
         """The state to go on from, or a reason not to."""
-        state = self._state_before(self.recover(table), table)
+        recovery = self.recover(table)
+        if isinstance(recovery, Resume):
+            self._ports.quarantine.settle(recovery.state)  # what the last commit left pending comes before new work
+        state = self._state_before(recovery, table)
         self._check_table(table)
         self._check_listing(listing, state, table)
         return state
@@ -71,7 +77,7 @@ class Start:
     def _check_table(self, table: Table) -> None:
         """The table opened here may not be the one looked at before Spark came up."""
         table.check_writable()
-        if table.schema_fingerprint != self._settings.schema_fingerprint:
+        if table.schema_fingerprint != self._ports.ingestor.schema_fingerprint:
             raise Temporary(
                 "the table's schema was changed, or another driver made it. Run again.", kind="schema_changed"
             )

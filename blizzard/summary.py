@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import orjson
@@ -23,7 +23,13 @@ class Summary:
     commits: int = 0
     files: int = 0
     records: int = 0
-    bad_records: int = 0
+    bad_records: int = 0  # quarantined, rejected or dropped
+    quarantined: int = 0  # rows added to the quarantine table: bad records and broken files
+    rejected: int = 0  # bad records dropped because the quarantine table was full
+    rescued_records: int = 0
+    bad_files: int = 0
+    unknown_fields: list[str] = field(default_factory=list)  # the first 20
+    added_columns: list[str] = field(default_factory=list)
     late_files: int = 0
     backlog_files: int | None = None
     bytes_read: int = 0
@@ -33,7 +39,7 @@ class Summary:
 
     def to_json(self) -> str:
         # File names may hold bytes that are not UTF-8; the object must be printed whatever is in it.
-        fields = {k: _printable(v) if isinstance(v, str) else v for k, v in self.to_dict().items()}
+        fields = {k: _printable(v) for k, v in self.to_dict().items()}
         return orjson.dumps(fields).decode()
 
     def to_dict(self) -> dict[str, Any]:
@@ -43,5 +49,7 @@ class Summary:
         }
 
 
-def _printable(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
+def _printable(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_printable(item) for item in value]
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

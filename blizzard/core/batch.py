@@ -68,6 +68,8 @@ def next_state(
         batch_id=batch_id,
         taken_at_ms=max(now_ms, previous.taken_at_ms),  # never before the commit it stands on
         add_path=result.files[0].path if result.files else previous.add_path,
+        pending_quarantine=tuple(f.path for f in result.quarantine),
+        replayed={},
         source_state=prune_finished(advance_mark(apply_reports(previous.source_state, result.slices), plan.frontier)),
     )
 
@@ -110,5 +112,7 @@ def check_result(plan: BatchPlan, result: BatchResult) -> None:
             raise InconsistentReport(f"{report.path}: lines read and records counted differ")
     if sum(f.rows for f in result.files) != result.rows:
         raise InconsistentReport("the Parquet files do not hold as many rows as were read")
+    if sum(f.rows for f in result.quarantine) > result.bad + sum(r.broken is not None for r in result.slices):
+        raise InconsistentReport("there are more rows for the quarantine than bad records and broken files")
     if not any(r.finished or r.to_record > r.from_record for r in result.slices):
         raise InconsistentReport("the batch read nothing, so the next one would be the same")

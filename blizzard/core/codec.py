@@ -26,6 +26,7 @@ from blizzard.core.types import SourceIdentity
 
 PREFIX = "blizzard:"
 FENCE_PREFIX = "blizzard-fence:"
+QUARANTINE_PREFIX = "blizzard-dlq:"
 MAX_APP_ID_BYTES = 256 * 1024
 
 
@@ -69,6 +70,12 @@ class WrongType(CodecError):
 
 def fence_app_id(pipeline: str) -> str:
     return FENCE_PREFIX + pipeline
+
+
+def quarantine_app_id(pipeline: str, table_id: str) -> str:
+    """In the quarantine table: the newest sequence whose bad records are there. The table's id is part of it: a table
+    made anew begins at sequence 1 again, and the old quarantine table would take that for long settled."""
+    return f"{QUARANTINE_PREFIX}{pipeline}:{table_id}"
 
 
 def encode_state(state: CheckpointState) -> str:
@@ -143,6 +150,7 @@ def _state_to_json(state: CheckpointState) -> dict[str, Any]:
         "schema_fingerprint": state.schema_fingerprint,
         "start_from": state.start_from,
         "pending_quarantine": list(state.pending_quarantine),
+        "replayed": dict(state.replayed),
         "held_back": dict(state.held_back),
         "list_from": state.list_from,
         "relist_watermark_ms": state.relist_watermark_ms,
@@ -161,7 +169,7 @@ _V2_FIELDS = frozenset(
     [
         *("schema_version", "source_state", "delta_version", "pipeline", "sequence", "run_id", "batch_id"),
         *("taken_at_ms", "table_id", "add_path", "source", "file_versions", "schema_fingerprint", "start_from"),
-        *("pending_quarantine", "held_back", "list_from", "relist_watermark_ms", "prefix_marks"),
+        *("pending_quarantine", "replayed", "held_back", "list_from", "relist_watermark_ms", "prefix_marks"),
     ]
 )
 
@@ -185,6 +193,7 @@ def _decode_v2(fields: dict[str, Any]) -> CheckpointState:
         source_state=_source_state(fields, versions=_object(fields, "file_versions")),
         start_from=_text_or_none(fields, "start_from"),
         pending_quarantine=_texts(fields, "pending_quarantine"),
+        replayed=_text_map(fields, "replayed") if "replayed" in fields else {},
         held_back=_text_map(fields, "held_back"),
         list_from=_text_or_none(fields, "list_from"),
         relist_watermark_ms=_integer_or_none(fields, "relist_watermark_ms"),

@@ -15,6 +15,8 @@ from blizzard.core.types import SliceReport, SourceIdentity
 
 MAX_LEDGER_BYTES = 4 * 1024 * 1024
 _VERSION = 1
+# Why a file broke is told in full in the quarantine table.
+MAX_BROKEN_BYTES = 80
 
 
 class LedgerTooLarge(Exception):
@@ -30,6 +32,7 @@ class LedgerEntry:
     to_record: int
     finished: bool
     bad: int
+    broken: str | None = None  # why nothing after `to_record` could be read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,7 @@ class Ledger:
 
 def ledger_entry_bytes(path: str, etag: str) -> int:
     """About what one file costs in the ledger, quoted once more inside the commit's own JSON."""
-    return 2 * len(orjson.dumps(path)) + 2 * len(etag) + 160
+    return 2 * len(orjson.dumps(path)) + 2 * len(etag) + 160 + MAX_BROKEN_BYTES
 
 
 def entries_of(reports: Iterable[SliceReport]) -> tuple[LedgerEntry, ...]:
@@ -59,6 +62,7 @@ def entries_of(reports: Iterable[SliceReport]) -> tuple[LedgerEntry, ...]:
             to_record=r.to_record,
             finished=r.finished,
             bad=r.bad,
+            broken=None if r.broken is None else r.broken[:MAX_BROKEN_BYTES],
         )
         for r in sorted(reports, key=lambda r: r.path)
     )
@@ -77,6 +81,7 @@ def encode_ledger(ledger: Ledger) -> str:
             "records": ledger.records,
             "files": [
                 {
+                    **({"broken": e.broken} if e.broken is not None else {}),
                     "path": e.path,
                     "size": e.size_bytes,
                     "etag": e.etag,
@@ -142,6 +147,7 @@ def _ledger(fields: dict[str, Any]) -> Ledger:
                 to_record=e["to"],
                 finished=e["finished"],
                 bad=e["bad"],
+                broken=e.get("broken"),
             )
             for e in fields["files"]
         ),

@@ -17,6 +17,8 @@ from blizzard.core.types import BatchPlan, Budget, Slice, SourceFile, TaskPlan, 
 
 # JSON bytes that fit under the appId limit once base64 has made four of three, less the fixed fields.
 _PAYLOAD_BUDGET_BYTES = MAX_APP_ID_BYTES * 3 // 4 - 16 * 1024
+# Each task may leave one file of bad records, which the payload names.
+_QUARANTINE_NAME_BYTES = 100
 _LEDGER_BUDGET_BYTES = MAX_LEDGER_BYTES - 16 * 1024
 
 
@@ -63,7 +65,7 @@ def plan_batch(
         if chosen and (
             len(chosen) >= limits.max_files
             or stored_bytes > max_bytes
-            or payload_bytes + 2 * min(slots, len(chosen) + 1) * longest > 2 * _PAYLOAD_BUDGET_BYTES
+            or payload_bytes + 2 * min(slots, len(chosen) + 1) * (longest + _QUARANTINE_NAME_BYTES) > 2 * _PAYLOAD_BUDGET_BYTES
             or ledger_bytes > _LEDGER_BUDGET_BYTES
         ):
             break

@@ -163,7 +163,7 @@ def _check_commit(state: CheckpointState, found: CommitFacts, facts: TableFacts)
                 f" truncated or rewritten. Restore _delta_log from a backup."
             ),
         )
-    if state.pending_quarantine or state.held_back or state.prefix_marks:
+    if state.held_back or state.prefix_marks:
         return Refuse(
             kind="newer_checkpoint",
             message=(

@@ -69,8 +69,11 @@ class CheckpointState:
     schema_fingerprint: str
     source_state: SourceState
     start_from: str | None = None  # how the pipeline joined a table that already had data
-    # Written empty until the features that use them exist; a reader that finds them filled must understand them.
+    # Files of bad records that this commit named, to be added to the quarantine table after it.
     pending_quarantine: tuple[str, ...] = ()
+    # A replay of quarantined records: which ones this commit took, to be deleted from the quarantine table after it.
+    replayed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    # Written empty until the features that use them exist; a reader that finds them filled must understand them.
     held_back: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     list_from: str | None = None
     relist_watermark_ms: int | None = None

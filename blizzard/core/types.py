@@ -6,7 +6,10 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import overload
+from typing import TYPE_CHECKING, overload
+
+if TYPE_CHECKING:
+    from blizzard.schema.evolve import Observations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +113,18 @@ class BatchPlan:
     def slices(self) -> tuple[Slice, ...]:
         return tuple(s for task in self.tasks for s in task.slices)
 
+    def only(self, slots: frozenset[int]) -> BatchPlan:
+        return BatchPlan(tasks=tuple(t for t in self.tasks if t.slot in slots), frontier=self.frontier)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchTicket:
+    """What the tasks of a batch have to know of it beside their plan."""
+
+    sequence: int
+    planned_ms: int
+    table_id: str
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceReport:
@@ -122,8 +137,10 @@ class SliceReport:
     to_record: int
     finished: bool
     rows: int
-    bad: int = 0
+    bad: int = 0  # quarantined or dropped, as the policy says
     blank: int = 0
+    # Why nothing more can be read of the file: it is finished, and what was committed of it before stays.
+    broken: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +173,11 @@ class TaskReport:
     files: tuple[DataFile, ...] = ()
     bytes_read: int = 0  # decompressed
     changed: tuple[str, ...] = ()  # no longer the file that was listed; nothing was taken of it
+    unreadable: tuple[str, ...] = ()  # to be tried again by the next run; nothing was taken of it
+    quarantine: tuple[DataFile, ...] = ()  # bad records, written beside the data and as invisible
+    rescued: int = 0
+    unknown_fields: tuple[str, ...] = ()
+    observed: Observations | None = None  # fields the schema lacks, where new columns are wanted
     failure: TaskFailure | None = None
 
 
@@ -176,6 +198,26 @@ class BatchResult:
     @property
     def changed(self) -> tuple[str, ...]:
         return tuple(path for report in self.reports for path in report.changed)
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        return tuple(path for report in self.reports for path in report.unreadable)
+
+    @property
+    def quarantine(self) -> tuple[DataFile, ...]:
+        return tuple(f for report in self.reports for f in report.quarantine)
+
+    @property
+    def bad(self) -> int:
+        return sum(s.bad for s in self.slices)
+
+    @property
+    def rescued(self) -> int:
+        return sum(r.rescued for r in self.reports)
+
+    @property
+    def unknown_fields(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for report in self.reports for name in report.unknown_fields))
 
     @property
     def failure(self) -> TaskFailure | None:

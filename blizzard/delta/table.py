@@ -153,6 +153,23 @@ class DeltaRsTable:
         )
         reach("commit.answer")
 
+    def add_columns(self, schema: DeltaSchema, *, pipeline: str) -> None:
+        """A commit of its own: delta-rs leaves the metadata as it is when it appends. A crash after it leaves a column
+        that is null everywhere."""
+        now = {field["name"]: field for field in self.schema["fields"]}
+        new = [field for field in schema["fields"] if now.get(field["name"]) != field]
+        if new:
+            stamp = Transaction(f"blizzard-schema:{pipeline}", self.version + 1)
+            self._handle.alter.add_columns(
+                [deltalake.Field.from_json(orjson.dumps(field).decode()) for field in new],
+                commit_properties=CommitProperties(app_transactions=[stamp]),
+                post_commithook_properties=_HOOKS,
+            )
+            self.refresh()
+        if self.schema_fingerprint != fingerprint(schema):
+            raise Temporary("another writer changed the table's schema at the same time", kind="schema_changed")
+        self.make_durable(self.version)
+
     def make_durable(self, version: int) -> None:
         log.sync_commit(self._root, version)
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from blizzard.core.types import BatchPlan, BatchResult, TaskReport
+from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, TaskReport
 from blizzard.errors import Temporary
+from blizzard.schema import DeltaSchema
+from blizzard.schema.fit import fingerprint
 from blizzard.tasks.task import JobSpec, run_task
 
 _ROW = pa.schema([("slot", pa.int64()), ("report", pa.binary())])
@@ -37,8 +40,15 @@ class SparkIngestor:
     def slots(self) -> int:
         return self._slots or default_slots(self._session())
 
-    def run(self, plan: BatchPlan, *, sequence: int, stop: StopSignal) -> BatchResult:
-        job = _Job(self._session(), self._spec, plan, sequence)
+    @property
+    def schema_fingerprint(self) -> str:
+        return fingerprint(self._spec.layout.schema)
+
+    def adopt(self, schema: DeltaSchema) -> None:
+        self._spec = replace(self._spec, layout=self._spec.layout.with_schema(schema))
+
+    def run(self, plan: BatchPlan, *, ticket: BatchTicket, stop: StopSignal) -> BatchResult:
+        job = _Job(self._session(), self._spec, plan, ticket)
         job.start()
         while job.is_alive():
             job.join(_POLL_SECONDS)
@@ -64,10 +74,10 @@ def default_slots(spark: Any) -> int:
 class _Job(threading.Thread):
     """The blocking collect on a thread of its own, so that the main thread can hear signals meanwhile."""
 
-    def __init__(self, spark: Any, spec: JobSpec, plan: BatchPlan, sequence: int) -> None:
-        super().__init__(name=f"blizzard-batch-{sequence}", daemon=True)
-        self._spark, self._spec, self._plan, self._sequence = spark, spec, plan, sequence
-        self._tag = f"blizzard-{spec.run_id}-{sequence}"
+    def __init__(self, spark: Any, spec: JobSpec, plan: BatchPlan, ticket: BatchTicket) -> None:
+        super().__init__(name=f"blizzard-batch-{ticket.sequence}", daemon=True)
+        self._spark, self._spec, self._plan, self._ticket = spark, spec, plan, ticket
+        self._tag = f"blizzard-{spec.run_id}-{ticket.sequence}"
         self.rows: list[bytes] = []
         self.error: BaseException | None = None
 
@@ -82,13 +92,15 @@ class _Job(threading.Thread):
 
     def _task_function(self) -> Any:
         # Bytes, not objects: the closure is pickled by value and must not drag this module's state along.
-        spec, plans = pickle.dumps(self._spec), [pickle.dumps(task) for task in self._plan.tasks]
-        sequence = self._sequence
+        spec, plans = pickle.dumps(self._spec), {task.slot: pickle.dumps(task) for task in self._plan.tasks}
+        slots = list(plans)
+        ticket = self._ticket
 
         def ingest(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
-                for slot in batch.column(0).to_pylist():
-                    report: TaskReport = run_task(pickle.loads(spec), pickle.loads(plans[slot]), sequence=sequence)
+                for index in batch.column(0).to_pylist():
+                    slot = slots[index]
+                    report: TaskReport = run_task(pickle.loads(spec), pickle.loads(plans[slot]), ticket)
                     yield pa.RecordBatch.from_pydict({"slot": [slot], "report": [pickle.dumps(report)]}, schema=_ROW)
 
         return ingest

@@ -1,0 +1,52 @@
+"""What may happen to bad records and bad files, and how many of them are too many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from blizzard.core.types import BatchResult, SliceReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadPolicy:
+    """`records`: quarantine, rescue, drop or fail; `files`: quarantine, retry or fail. The limits hold for a batch
+    and for each file of it."""
+
+    records: str = "quarantine"
+    files: str = "quarantine"
+    max_records: int | None = None
+    max_ratio: float | None = None
+
+    @property
+    def keeps_bad_records(self) -> bool:
+        return self.records in ("quarantine", "rescue")
+
+
+def find_excess(result: BatchResult, policy: BadPolicy) -> str | None:
+    """Why this batch has more bad records than are allowed, or None."""
+    if policy.max_records is not None and result.bad > policy.max_records:
+        worst = max(result.slices, key=lambda s: s.bad)
+        return (
+            f"{result.bad:,} bad records in one batch, {worst.bad:,} of them in {worst.path}; the limit"
+            f" (bad_records.max_records) is {policy.max_records:,}"
+        )
+    if policy.max_ratio is None:
+        return None
+    for report in result.slices:
+        if _ratio(report.bad, report.rows) > policy.max_ratio:
+            return f"{_share(report)} of {report.path} are bad, {_limit(policy.max_ratio)}"
+    if _ratio(result.bad, result.rows) > policy.max_ratio:
+        return f"{result.bad:,} of {result.bad + result.rows:,} records of one batch are bad, {_limit(policy.max_ratio)}"
+    return None
+
+
+def _ratio(bad: int, good: int) -> float:
+    return bad / (bad + good) if bad else 0.0
+
+
+def _share(report: SliceReport) -> str:
+    return f"{report.bad:,} of {report.bad + report.rows:,} records"
+
+
+def _limit(max_ratio: float) -> str:
+    return f"more than the allowed share of {max_ratio:g} (bad_records.max_ratio)"

@@ -1,0 +1,141 @@
+"""Bad records into Parquet files of the quarantine table, written beside the data and as invisible.
+
+Every row says where the bytes came from and why they are here; the bytes themselves are kept as they were.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from blizzard.core.types import DataFile, Slice
+from blizzard.durable import sync
+from blizzard.schema import DeltaSchema
+from blizzard.schema.arrow import to_arrow
+from blizzard.schema.ddl import parse_ddl
+
+QUARANTINE_SCHEMA: DeltaSchema = parse_ddl(
+    "pipeline STRING, table_id STRING, sequence BIGINT, run_id STRING, source_file STRING, source_etag STRING, line BIGINT,"
+    " byte_offset BIGINT, raw BINARY, raw_bytes BIGINT, complete BOOLEAN, error_kind STRING, message STRING,"
+    " column STRING, quarantined_at TIMESTAMP"
+)
+ARROW_SCHEMA: pa.Schema = to_arrow(QUARANTINE_SCHEMA)
+
+_FLUSH_BYTES = 8 * 1024 * 1024
+_FLUSH_ROWS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadRow:
+    """One bad record, or one file that broke (then there are no bytes). `line` is 1-based."""
+
+    source_file: str
+    source_etag: str
+    line: int | None
+    byte_offset: int | None
+    raw: bytes | None
+    raw_bytes: int | None  # how long the line was; more than `raw` holds if that was cut
+    kind: str
+    message: str
+    column: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the bytes are all there, so that they can be read once more."""
+        return self.raw is not None and len(self.raw) == self.raw_bytes
+
+
+def broken_file(piece: Slice, *, line: int | None, kind: str, message: str) -> BadRow:
+    return BadRow(
+        source_file=piece.path,
+        source_etag=piece.etag,
+        line=line,
+        byte_offset=None,
+        raw=None,
+        raw_bytes=None,
+        kind=kind,
+        message=message,
+    )
+
+
+class QuarantineWriter:
+    """At most one file per task. Nothing is made where there is nothing bad."""
+
+    def __init__(self, *, folder: str, name: str, pipeline: str, table_id: str, sequence: int, run_id: str) -> None:
+        self._folder, self._name = folder, name
+        self._stamp = {"pipeline": pipeline, "table_id": table_id, "sequence": sequence, "run_id": run_id}
+        self._buffer: list[BadRow] = []
+        self._buffer_bytes = 0
+        self._writer: Any = None
+        self.rows = 0
+
+    def add(self, row: BadRow) -> None:
+        self._buffer.append(row)
+        self._buffer_bytes += len(row.raw or b"")
+        self.rows += 1
+        if self._buffer_bytes >= _FLUSH_BYTES or len(self._buffer) >= _FLUSH_ROWS:
+            self._flush()
+
+    def close(self) -> tuple[DataFile, ...]:
+        self._flush()
+        if self._writer is None:
+            return ()
+        self._writer.close()
+        self._writer = None
+        path = os.path.join(self._folder, self._name)
+        sync(path)
+        sync(self._folder)
+        return (read_footer(self._folder, self._name),)
+
+    def abandon(self) -> None:
+        """Close what is open and leave it where it is: nobody will name it."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _flush(self) -> None:
+        if not self._buffer:
+            return
+        if self._writer is None:
+            os.makedirs(self._folder, exist_ok=True)
+            self._writer = pq.ParquetWriter(os.path.join(self._folder, self._name), ARROW_SCHEMA, compression="zstd")
+        self._writer.write_table(_to_table(self._buffer, self._stamp))
+        self._buffer, self._buffer_bytes = [], 0
+
+
+def _to_table(rows: list[BadRow], stamp: dict[str, Any]) -> pa.Table:
+    count, now_us = len(rows), time.time_ns() // 1_000
+    columns: dict[str, list[Any]] = {
+        **{name: [value] * count for name, value in stamp.items()},
+        "source_file": [row.source_file for row in rows],
+        "source_etag": [row.source_etag for row in rows],
+        "line": [row.line for row in rows],
+        "byte_offset": [row.byte_offset for row in rows],
+        "raw": [row.raw for row in rows],
+        "raw_bytes": [row.raw_bytes for row in rows],
+        "complete": [row.complete for row in rows],
+        "error_kind": [row.kind for row in rows],
+        "message": [row.message for row in rows],
+        "column": [row.column for row in rows],
+        "quarantined_at": [now_us] * count,
+    }
+    return pa.table([pa.array(columns[field.name], field.type) for field in ARROW_SCHEMA], schema=ARROW_SCHEMA)
+
+
+def read_footer(folder: str, name: str) -> DataFile:
+    """What a commit has to know of a file that is already there. FileNotFoundError if it is not."""
+    path = os.path.join(folder, name)
+    info = os.stat(path)
+    rows = pq.read_metadata(path).num_rows
+    return DataFile(
+        path=name,
+        size_bytes=info.st_size,
+        rows=rows,
+        stats=f'{{"numRecords":{rows}}}',
+        modified_ms=info.st_mtime_ns // 1_000_000,
+    )
