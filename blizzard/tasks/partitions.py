@@ -38,16 +38,19 @@ def split_rows(table: pa.Table, partition_by: Sequence[str]) -> Iterator[tuple[P
     for column, more in zip(texts[1:], codes[1:], strict=True):
         key = np.unique(key, return_inverse=True)[1] * len(column) + more  # dense, so that it never overflows
     first, inverse = np.unique(key, return_index=True, return_inverse=True)[1:]
+    found = [
+        tuple((name, column[code[row]]) for name, column, code in zip(partition_by, texts, codes, strict=True))
+        for row in first
+    ]
     rows = table.drop_columns(list(partition_by))
+    if len(found) == 1:
+        yield found[0], rows
+        return
+    rows = rows.combine_chunks()  # taking from chunks would join them every time
     order = np.argsort(inverse, kind="stable")
     ends = np.cumsum(np.bincount(inverse))
-    for number, row in enumerate(first):
-        found = tuple((name, column[code[row]]) for name, column, code in zip(partition_by, texts, codes, strict=True))
-        if len(first) == 1:
-            yield found, rows
-        else:  # copied: a slice of a few rows would keep all the others in memory
-            start = ends[number - 1] if number else 0
-            yield found, rows.take(pa.array(order[start : ends[number]]))
+    for values, part in zip(found, np.split(order, ends[:-1]), strict=True):
+        yield values, rows.take(pa.array(part))  # a copy: a slice of a few rows would keep all the others in memory
 
 
 def _encode(column: pa.ChunkedArray) -> tuple[list[str | None], Any]:

@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from blizzard.core.types import DataFile
 from blizzard.schema.arrow import to_arrow
@@ -19,7 +21,7 @@ from blizzard.schema.derived import parse_partition_by
 from blizzard.schema.layout import TableLayout, apply_layout
 from blizzard.tasks import write as write_module
 from blizzard.tasks.partitioned import PartitionedWriter, open_writer
-from blizzard.tasks.partitions import partition_folder
+from blizzard.tasks.partitions import partition_folder, split_rows
 from blizzard.tasks.write import ParquetRoller
 
 
@@ -78,6 +80,32 @@ def test_rows_go_to_their_partition_in_order(tmp_path: Path) -> None:
     assert len(files) == 9  # the empty text is null to Delta
     assert out.written_bytes == sum(f.size_bytes for f in files)
     assert out.files == list(files)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["x", "y", "", None]), st.integers(0, 3) | st.none()), min_size=1), st.data())
+def test_splitting_loses_no_row_and_keeps_the_order(values: list[tuple[str | None, int | None]], data: Any) -> None:
+    records = [{"id": i, "a": a, "b": b} for i, (a, b) in enumerate(values)]
+    cut = data.draw(st.integers(0, len(values)))
+    chunks = pa.concat_tables([table(PAIR, records[:cut]), table(PAIR, records[cut:])])
+    parts = list(split_rows(chunks, ("a", "b")))
+    wanted: dict[Any, list[int]] = {}
+    for i, (a, b) in enumerate(values):
+        wanted.setdefault((("a", a or None), ("b", None if b is None else str(b))), []).append(i)
+    assert {key: part["id"].to_pylist() for key, part in parts} == wanted
+    assert len(parts) == len(wanted)
+    assert all(part.column_names == ["id", "c"] for _, part in parts)
+
+
+def test_nested_values_stay_with_their_row(tmp_path: Path) -> None:
+    of = layout("id BIGINT, p INT, s STRUCT<l: ARRAY<STRING>, n: INT>, m MAP<STRING, BIGINT>", "p")
+    records: list[dict[str, Any]] = [
+        {"id": i, "p": i % 3, "s": {"l": [str(i)] * (i % 4), "n": i} if i % 5 else None, "m": [("k", i)]}
+        for i in range(100)
+    ]
+    out = writer(tmp_path, of)
+    out.write(table(of, records))
+    read = [row for f in out.close() for row in pq.ParquetFile(tmp_path / f.path).read().to_pylist()]
+    assert sorted(read, key=lambda r: r["id"]) == [{k: v for k, v in r.items() if k != "p"} for r in records]
 
 
 def test_partition_columns_are_neither_in_the_files_nor_in_their_statistics(tmp_path: Path) -> None:
