@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from blizzard.config import Config, make_config
@@ -15,18 +15,17 @@ from blizzard.core.recover import Refuse, StartFrom, check_in_progress, decide_r
 from blizzard.core.types import SourceFile, SourceIdentity
 from blizzard.delta.table import DeltaRsPlace, DeltaRsTable
 from blizzard.errors import ConfigError, SchemaError
+from blizzard.inferring import infer_from_source
 from blizzard.inflight import ThreadBackground
 from blizzard.inspection import TableStatus, read_status
 from blizzard.pipeline import run_pipeline
 from blizzard.ports import Ports, Progress, StopRequest
 from blizzard.progress import SilentProgress
 from blizzard.schema import DeltaSchema
-from blizzard.schema.ddl import to_ddl
 from blizzard.schema.fit import fingerprint, schema_differences
-from blizzard.schema.infer import infer_schema
+from blizzard.schema.hints import parse_hints
 from blizzard.schema.load import load_schema
 from blizzard.source.listing import list_source
-from blizzard.source.sample import sample_records
 from blizzard.source.uri import SourceLocation, default_pipeline, file_uri, local_path, locate_source
 from blizzard.starting import RunSettings, check_start_from
 from blizzard.stopping import NeverStop
@@ -80,23 +79,35 @@ def make_job(
     pipeline: str | None = None,
     start_from: str | None = None,
     max_batches: int | None = None,
+    schema: Any = None,
 ) -> Job:
+    """`schema` is one that the configuration cannot hold: whatever object `load_schema` takes."""
     location = locate_source(config.require("source.path", "--source"), config["source.pattern"])
     name = pipeline or default_pipeline(location.identity)
     if not _PIPELINE_NAME.fullmatch(name):
         raise ConfigError(f"pipeline name {name!r}: letters, digits, '_', '.' and '-' only, at most 100", kind="usage")
     if max_batches is not None and max_batches < 1:
         raise ConfigError("--max-batches must be at least 1", kind="usage")
-    given = config["schema.ddl"] or config["schema.file"]
     return Job(
         config=config,
         source=LocalSource(location=location),
         table_root=_table_root(config.require("table.path", "--table")),
         pipeline=name,
         start_from=parse_start_from(start_from, location),
-        schema=load_schema(given) if given else None,
+        schema=_given_schema(config, schema),
         max_batches=max_batches,
     )
+
+
+def _given_schema(config: Config, schema: Any) -> DeltaSchema | None:
+    parse_hints(config["schema.hints"])  # a mistake in them is better known before the sample is read
+    text = config["schema.ddl"] or config["schema.file"]
+    if schema is not None and text is not None:
+        raise ConfigError("the schema is given twice, as an object and by schema.ddl or schema.file", kind="usage")
+    given = text if schema is None else schema
+    if given is not None and config["schema.infer"]:
+        raise ConfigError("give a schema, or --infer (schema.infer), not both", kind="usage")
+    return None if given is None else load_schema(given)
 
 
 def _table_root(uri: str) -> str:
@@ -140,12 +151,12 @@ def open_for_writing(job: Job) -> DeltaRsTable | None:
 
 
 class SchemaMissing(SchemaError):
-    """A new table was asked for without a schema. `ddl` is what the first records suggest."""
+    """A new table was asked for without a schema. `ddl` is what a sample of the records suggests."""
 
     kind = "schema_missing"
 
     def __init__(self, ddl: str) -> None:
-        super().__init__(f"a new table needs a schema. The first records suggest: {ddl}")
+        super().__init__(f"a new table needs a schema. A sample of the records suggests: {ddl}")
         self.ddl = ddl
 
 
@@ -160,8 +171,11 @@ def run_job(
     """Drain the source. The summary is filled in even when this raises."""
     summary.pipeline, summary.table = job.pipeline, file_uri(job.table_root)
     started, run_id, config = time.monotonic(), os.urandom(6).hex(), job.config
+    progress = progress or SilentProgress()
     table = open_for_writing(job)
-    schema = _schema_to_write(job, table)
+    schema = _schema_to_write(job, table, progress)
+    if table is None:
+        job = replace(job, schema=schema)
     if schema is None:
         summary.status, summary.recovery, summary.backlog_files = "idle", "fresh", 0
         return summary
@@ -183,7 +197,7 @@ def run_job(
         ingestor=SparkIngestor(session, spec, slots=config["spark.slots"]),
         background=background,
         clock=SystemClock(),
-        progress=progress or SilentProgress(),
+        progress=progress,
         stop=stop,
     )
     settings = RunSettings(
@@ -205,21 +219,20 @@ def run_job(
     return summary
 
 
-def _schema_to_write(job: Job, table: DeltaRsTable | None) -> DeltaSchema | None:
-    """The table's schema, or the given one. Raises with a suggestion where neither is there; None: no record is."""
+def _schema_to_write(job: Job, table: DeltaRsTable | None, progress: Progress) -> DeltaSchema | None:
+    """The table's schema, the given one, or if asked for the inferred one. None: there is no record to write.
+    Raises with the inferred one as a suggestion where a new table has no schema."""
     if table is not None:
         return table.schema
     if job.schema is not None:
         return job.schema
-    records = sample_records(
-        job.source.location,
-        job.source.list(),
-        compression=job.config["source.compression"],
-        max_record_bytes=job.config["limits.max_record_bytes"],
-    )
-    if not records:
+    inferred = infer_from_source(job.source.location, job.source.list(), job.config, progress)
+    if inferred is None:
         return None
-    raise SchemaMissing(to_ddl(infer_schema(records)))
+    if not job.config["schema.infer"]:
+        raise SchemaMissing(inferred.ddl)
+    progress.note(inferred.sentence)
+    return inferred.schema
 
 
 def ingest(
@@ -227,7 +240,8 @@ def ingest(
     *,
     source: str,
     table: str,
-    schema: str | None = None,
+    schema: Any = None,
+    infer: bool = False,
     pipeline: str | None = None,
     start_from: str | None = None,
     max_batches: int | None = None,
@@ -236,14 +250,18 @@ def ingest(
 ) -> Summary:
     """Append every new record of `source` to `table`, exactly once, and say what was done.
 
+    `schema` is that of a new table: DDL or Spark's JSON as text or in a file, a dict in Delta's form, a pyspark
+    StructType, or a pyarrow Schema. With `infer` a new table gets the schema that a sample of the records suggests.
     `options` takes the same keys as the configuration file, flat: {"limits.max_files": 100}. Raises a
     BlizzardError: ConfigError, Refused, Fenced, BadData or Temporary, each with a stable `kind`; what was committed
     before it is committed.
     """
     given = dict(options or {}) | {"source.path": source, "table.path": table}
-    if schema is not None:
-        given["schema.ddl"] = schema
-    job = make_job(make_config(given), pipeline=pipeline, start_from=start_from, max_batches=max_batches)
+    if isinstance(schema, str):
+        given["schema.ddl"], schema = schema, None
+    if infer:
+        given["schema.infer"] = True
+    job = make_job(make_config(given), pipeline=pipeline, start_from=start_from, max_batches=max_batches, schema=schema)
     return run_job(lambda: spark, job, Summary(), progress=progress)
 
 
@@ -269,11 +287,11 @@ def open_existing(uri: str) -> DeltaRsTable:
     return table
 
 
-def preview(job: Job, *, slots: int) -> dict[str, Any]:
+def preview(job: Job, *, slots: int, progress: Progress | None = None) -> dict[str, Any]:
     """What a run would do first, decided by the same functions, changing nothing."""
     listing = job.source.list()
     table = open_for_writing(job)
-    _schema_to_write(job, table)
+    _schema_to_write(job, table, progress or SilentProgress())
     check_start_from(job.start_from, listing)
     scan_commits = job.config["checkpoint.scan_commits"]
     facts = table.observe(job.pipeline, scan_commits=scan_commits) if table is not None else None

@@ -32,6 +32,13 @@ def _text(name: str, value: Any) -> str:
     return value
 
 
+def _flag(name: str, value: Any) -> bool:
+    text = str(value).lower()
+    if text not in ("true", "false"):
+        raise ConfigError(f"{name} must be true or false, not {value!r}")
+    return text == "true"
+
+
 def _choice(*allowed: str) -> Parser:
     def parse(name: str, value: Any) -> str:
         if value not in allowed:
@@ -97,6 +104,20 @@ KEYS: dict[str, Key] = {
     "table.committer": Key(parse=_choice("delta-rs"), default="delta-rs", help="`delta-rs`"),
     "schema.ddl": Key(parse=_text, default=None, help="Spark DDL of a new table (`--schema`)"),
     "schema.file": Key(parse=_text, default=None, help="file with Spark DDL or Spark JSON (`--schema`)"),
+    "schema.infer": Key(
+        parse=_flag, default=False, help="make a new table with the schema that a sample suggests (`--infer`)"
+    ),
+    "schema.hints": Key(
+        parse=_text,
+        default=None,
+        help="types that the sample does not decide, `id BIGINT, user.age INT` (`--hints`)",
+    ),
+    "schema.sample_records": Key(
+        parse=_number(at_least=1), default=10_000, help="records of the source looked at for a schema, at most"
+    ),
+    "schema.sample_files": Key(
+        parse=_number(at_least=1), default=20, help="files that they are taken from, spread over the listing"
+    ),
     "limits.max_files": Key(parse=_number(at_least=1), default=10_000, help="files in one batch at most"),
     "limits.max_bytes": Key(
         parse=_number(at_least=1, optional=True, unit_bytes=True),
@@ -140,7 +161,6 @@ _SPARK_CONF = "spark.conf"
 NOT_BUILT = (
     "table.partition_by",
     "schema.evolution",
-    "schema.hints",
     "bad_records",
     "bad_files",
     "late_files",
