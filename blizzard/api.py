@@ -66,7 +66,7 @@ class Job:
     table_root: str
     pipeline: str
     start_from: StartFrom | None
-    schema: DeltaSchema | None  # as the user gave it
+    schema: DeltaSchema | None  # as the user gave it, or for a new table as inferred
     max_batches: int | None = None
 
     def place(self) -> DeltaRsPlace:

@@ -181,15 +181,16 @@ class _Builder:
         kinds = tuple(seen.examples)
         if hints.inside and not self._can_be_entered(seen, hints, path):
             return None
-        if len(kinds) > 1 or (kinds == ("number",) and seen.number_type == "string"):
+        if len(kinds) > 1:
             held = " and ".join(f"{kind} ({_show(value)})" for kind, value in seen.examples.items())
-            beyond = " beyond every number type" if len(kinds) == 1 else ""
-            self.remarks.append(f"{show_path(path)} is a STRING, for it held {held}{beyond}")
+            self.remarks.append(f"{show_path(path)} is a STRING, for it held {held}")
             return "string"
         match kinds:
             case ("boolean",):
                 return "boolean"
             case ("number",):
+                if seen.number_type == "string":
+                    self.remarks.append(f"{show_path(path)} is a STRING, for it held a number that no type can hold")
                 return seen.number_type
             case ("string",):
                 return seen.string_type

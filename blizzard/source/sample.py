@@ -58,11 +58,12 @@ class Sample:
             # What a short file leaves of its share goes to those after it.
             share = -(-self._room // (len(chosen) - i))
             yield from self._read_file(self.listing[position], share)
+        looked_at = set(chosen)
         for position, file in enumerate(self.listing):
             if self.records or not self._room:
                 return
             # Those chosen were empty, or could not be read: any other is better than none.
-            if position not in chosen:
+            if position not in looked_at:
                 yield from self._read_file(file, self._room)
 
     @property
