@@ -27,6 +27,8 @@ _DATE_TIME = re.compile(
     r"(?:Z|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
 )
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# Spark writes to no table with one of these in a column's name, unless it maps columns, which blizzard does not.
+_UNUSABLE_IN_NAME = re.compile(r"[ ,;{}()=]")
 # An object with more keys than this, each in few of the records, is a map that is used as one.
 _MANY_KEYS = 200
 
@@ -170,8 +172,14 @@ class _Builder:
     def _column(self, name: str, seen: _Seen, hints: Hints, parent: ColumnPath) -> dict[str, Any] | None:
         if hints.column is not None:
             return dict(hints.column)
-        data_type = self._type(seen, hints, (*parent, name))
-        return None if data_type is None else {"name": name, "type": data_type, "nullable": True, "metadata": {}}
+        path = (*parent, name)
+        data_type = self._type(seen, hints, path)
+        if data_type is None:
+            return None
+        if _UNUSABLE_IN_NAME.search(name):
+            taken = "Delta takes none of ' ,;{}()=' in the name of a column"
+            self.problems.append(f"{show_column(path)}: {taken}; rename it in the source, or hint it if you want it so")
+        return {"name": name, "type": data_type, "nullable": True, "metadata": {}}
 
     def _type(self, seen: _Seen, hints: Hints, path: ColumnPath) -> DeltaType | None:
         if seen.too_deep:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -147,6 +148,17 @@ def test_names_that_cannot_stand_together_are_refused() -> None:
         infer_schema([{"u": [{"k": 1}]}, {"u": [{"K": 2}]}])
     with pytest.raises(SchemaError, match="column u: the column name '' is empty"):
         infer_schema([{"u": {"": 1}}])
+
+
+@pytest.mark.parametrize("name", ["a b", "a,b", "a;b", "a{b", "a}b", "a(b", "a)b", "a=b"])
+def test_a_name_that_delta_does_not_take_is_refused_unless_it_is_hinted(name: str) -> None:
+    with pytest.raises(SchemaError, match=rf"column `{re.escape(name)}`: Delta takes none of .*hint it"):
+        infer_schema([{name: 1}])
+    with pytest.raises(SchemaError, match=rf"column u\.element\.`{re.escape(name)}`: Delta takes none of"):
+        infer_schema([{"u": [{name: 1}]}])
+    assert to_ddl(hinted(f"`{name}` INT", {name: 1}).schema) == f"`{name}` INT"
+    assert to_ddl(hinted("u STRING", {"u": {name: 1}}).schema) == "u STRING"
+    assert infer_schema([{name: None, "a": 1}]).left_out == (f"`{name}`",)
 
 
 def test_names_inside_what_becomes_text_do_not_matter() -> None:

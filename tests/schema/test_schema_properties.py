@@ -51,7 +51,9 @@ comments: st.SearchStrategy[dict[str, str]] = st.one_of(
 decimals = st.integers(1, 38).flatmap(lambda p: st.integers(0, p).map(lambda s: f"decimal({p},{s})"))
 
 
-def structs(types: st.SearchStrategy[DeltaType]) -> st.SearchStrategy[DeltaSchema]:
+def structs(
+    types: st.SearchStrategy[DeltaType], names: st.SearchStrategy[str] = names
+) -> st.SearchStrategy[DeltaSchema]:
     fields = st.fixed_dictionaries({"name": names, "type": types, "nullable": st.booleans(), "metadata": comments})
     several = st.lists(fields, min_size=1, max_size=4, unique_by=lambda field: field["name"].lower())
     return several.map(lambda fields: {"type": "struct", "fields": fields})
@@ -122,10 +124,11 @@ def values_of(data_type: DeltaType) -> st.SearchStrategy[Any]:
 
 
 def lists_and_structs(types: st.SearchStrategy[DeltaType]) -> st.SearchStrategy[DeltaType]:
-    return st.one_of(structs(types), types.map(lambda t: {"type": "array", "elementType": t}))
+    return st.one_of(structs(types, usable), types.map(lambda t: {"type": "array", "elementType": t}))
 
 
-inferable = structs(st.recursive(st.sampled_from(sorted(_values)), lists_and_structs, max_leaves=6))
+usable = names.filter(lambda name: not set(name) & set(" ,;{}()="))
+inferable = structs(st.recursive(st.sampled_from(sorted(_values)), lists_and_structs, max_leaves=6), usable)
 
 
 @given(st.data())
