@@ -13,6 +13,7 @@ from typing import Any
 from blizzard.errors import SchemaError
 from blizzard.schema import DeltaSchema, quote_name, show_column
 from blizzard.schema.ddl import show_type
+from blizzard.schema.evolve import RESCUED_COLUMN
 from blizzard.schema.derived import (
     METADATA_KEY,
     PROVENANCE,
@@ -39,7 +40,11 @@ class TableLayout:
     @property
     def record_schema(self) -> DeltaSchema:
         """What is read from the JSON records."""
-        return _without(self.schema, {column.name for column in self.derived})
+        return _without(self.schema, {RESCUED_COLUMN, *(column.name for column in self.derived)})
+
+    def with_schema(self, schema: DeltaSchema) -> TableLayout:
+        """The same after columns were added."""
+        return _checked(schema, self.partition_by)
 
     @property
     def data_schema(self) -> DeltaSchema:

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from blizzard.core.bad import BadPolicy
 from blizzard.core.types import BatchTicket, Slice, TaskFailure, TaskPlan, TaskReport
-from blizzard.tasks.layout import BatchStamp, TableLayout
-from blizzard.tasks.parse import ParsePolicy
+from blizzard.schema.layout import TableLayout
+from blizzard.tasks.layout import BatchStamp
+from blizzard.tasks.partitioned import open_writer
+from blizzard.tasks.policy import ParsePolicy
 from blizzard.tasks.quarantine import QuarantineWriter, broken_file
 from blizzard.tasks.reading import BadRecordStop, BrokenFile, Reading
-from blizzard.tasks.write import open_writer
 
 _BLOCK_BYTES = 4 * 1024 * 1024
 
