@@ -189,9 +189,7 @@ KEYS: dict[str, Key] = {
     "quarantine.path": Key(
         parse=_text, default=None, help="Delta table for bad records; default: the table's path with `_quarantine`"
     ),
-    "quarantine.max_records": Key(
-        parse=_number(at_least=0, optional=True), default=None, help="how many it may hold"
-    ),
+    "quarantine.max_records": Key(parse=_number(at_least=0, optional=True), default=None, help="how many it may hold"),
     "quarantine.overflow": Key(
         parse=_choice("block", "reject"),
         default="block",

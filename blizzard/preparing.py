@@ -55,7 +55,9 @@ def with_rescued_column(schema: DeltaSchema) -> DeltaSchema:
     for field in schema["fields"]:
         if field["name"].lower() == RESCUED_COLUMN:
             if (field["name"], field["type"], field["nullable"]) != (RESCUED_COLUMN, "string", True):
-                raise SchemaError(f"the column {field['name']} must be a nullable STRING {RESCUED_COLUMN} to rescue into")
+                raise SchemaError(
+                    f"the column {field['name']} must be a nullable STRING {RESCUED_COLUMN} to rescue into"
+                )
             return schema
     column = {"name": RESCUED_COLUMN, "type": "string", "nullable": True, "metadata": {}}
     return {"type": "struct", "fields": [*copy.deepcopy(schema["fields"]), column]}

@@ -13,7 +13,6 @@ from typing import Any
 from blizzard.errors import SchemaError
 from blizzard.schema import DeltaSchema, quote_name, show_column
 from blizzard.schema.ddl import show_type
-from blizzard.schema.evolve import RESCUED_COLUMN
 from blizzard.schema.derived import (
     METADATA_KEY,
     PROVENANCE,
@@ -25,6 +24,7 @@ from blizzard.schema.derived import (
     show_derivation,
     type_of,
 )
+from blizzard.schema.evolve import RESCUED_COLUMN
 
 _CANNOT_PARTITION = "binary"
 

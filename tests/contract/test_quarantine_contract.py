@@ -76,9 +76,7 @@ def test_bad_lines_of_many_small_files_are_told_apart(flow: Flow) -> None:
     flow.run()
     assert ids(flow.table) == list(range(20))
     found = [(r["source_file"], r["line"], r["byte_offset"], r["raw"]) for r in flow.quarantined()]
-    assert found == [
-        (f"{i:02d}.ndjson", 1, 0, b"\xef\xbb\xbf{]" if i % 2 else b"{]") for i in range(0, 20, 3)
-    ]
+    assert found == [(f"{i:02d}.ndjson", 1, 0, b"\xef\xbb\xbf{]" if i % 2 else b"{]") for i in range(0, 20, 3)]
 
 
 @pytest.mark.parametrize("point", ["quarantine.before", "quarantine.after"])
@@ -200,9 +198,7 @@ def test_fail_stops_at_the_line_and_commits_nothing(flow: Flow) -> None:
         (BadPolicy(max_ratio=0.5), True),
     ],
 )
-def test_too_many_bad_records_stop_the_run_with_nothing_committed(
-    flow: Flow, policy: BadPolicy, passes: bool
-) -> None:
+def test_too_many_bad_records_stop_the_run_with_nothing_committed(flow: Flow, policy: BadPolicy, passes: bool) -> None:
     write_ids(flow.src / "a.ndjson", 0, 10)
     write(flow.src / "b.ndjson", line(10) + BAD + b"\n" + BAD + b"\n" + line(11))
     if passes:
@@ -318,5 +314,3 @@ def test_rows_and_quarantine_together_are_the_records_of_the_source(
     flow.run()
     assert (ids(flow.table) if flow.table.exists() else []) == list(range(next_id))
     assert Counter(r["raw"] for r in flow.quarantined()) == +bad
-
-
