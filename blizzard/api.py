@@ -135,8 +135,8 @@ def _given_schema(config: Config, schema: Any) -> DeltaSchema | None:
     if schema is not None and text is not None:
         raise ConfigError("the schema is given twice, as an object and by schema.ddl or schema.file", kind="usage")
     given = text if schema is None else schema
-    if given is not None and config["schema.infer"]:
-        raise ConfigError("give a schema, or --infer (schema.infer), not both", kind="usage")
+    if given is not None and (config["schema.infer"] or config["schema.hints"] is not None):
+        raise ConfigError("give a schema, or --infer and --hints (schema.infer, schema.hints), not both", kind="usage")
     return None if given is None else load_schema(given)
 
 

@@ -116,7 +116,9 @@ def _sample_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _hints_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--hints", metavar="DDL", help="types that the sample does not decide, such as 'id BIGINT, user.age INT'"
+        "--hints",
+        metavar="DDL",
+        help="columns whose type the sample does not decide, such as 'id BIGINT, user.age INT'",
     )
 
 

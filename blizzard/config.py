@@ -162,7 +162,7 @@ KEYS: dict[str, Key] = {
     "schema.hints": Key(
         parse=_text,
         default=None,
-        help="types that the sample does not decide, `id BIGINT, user.age INT` (`--hints`)",
+        help="columns whose type the sample does not decide: `id BIGINT, user.age INT` (`--hints`)",
     ),
     "schema.sample_records": Key(
         parse=_number(at_least=1), default=10_000, help="records of the source looked at for a schema, at most"

@@ -151,6 +151,7 @@ def test_the_schema_is_chosen_before_spark_starts_and_no_table_is_made_without_i
         (["--hints", "id WHATEVER"], "schema"),
         (["--infer", "--hints", "id INT, id INT"], "schema"),
         (["--infer", "--schema", "id INT"], "usage"),
+        (["--hints", "id INT", "--schema", "id INT"], "usage"),
         (["--set", "schema.infer=perhaps"], "config"),
         (["--set", "schema.sample_files=0"], "config"),
     ],

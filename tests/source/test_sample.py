@@ -105,6 +105,11 @@ def test_what_a_short_file_leaves_is_read_from_those_after_it(tmp_path: Path) ->
     assert [next(iter(r)) for r in sample(tmp_path, records=21).read()] == ["a"] + ["b"] * 10 + ["c"] * 10
 
 
+def test_fewer_records_than_files_are_spread_as_well(tmp_path: Path) -> None:
+    write(tmp_path, **{f"f{i}": lines("n", i, i) for i in range(9)})
+    assert [record["n"] for record in sample(tmp_path, records=3).read()] == [0, 4, 8]
+
+
 def test_a_bad_line_is_counted_and_passed_over(tmp_path: Path) -> None:
     bad = [
         b"nonsense",
