@@ -23,7 +23,7 @@ from blizzard.schema.arrow import to_arrow
 from blizzard.schema.derived import DerivedColumn, PathPart, Provenance, TimePart, show_derivation
 from blizzard.schema.evolve import RESCUED_COLUMN
 from blizzard.schema.layout import TableLayout
-from blizzard.tasks.records import INTEGER_BITS
+from blizzard.tasks.values import INTEGER_BITS
 
 # What Hive and Spark call the folder of rows without a value.
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"

@@ -9,7 +9,7 @@ named by anyone.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from blizzard.core.bad import BadPolicy
 from blizzard.core.types import BatchTicket, Slice, TaskFailure, TaskPlan, TaskReport
@@ -38,8 +38,8 @@ class JobSpec:
     max_record_bytes: int
     indexed_columns: int
     quarantine_root: str
-    parsing: ParsePolicy = ParsePolicy()
-    bad: BadPolicy = BadPolicy()
+    parsing: ParsePolicy = field(default_factory=ParsePolicy)
+    bad: BadPolicy = field(default_factory=BadPolicy)
     block_bytes: int = _BLOCK_BYTES
 
 

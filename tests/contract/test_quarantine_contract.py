@@ -16,6 +16,7 @@ from blizzard.core.codec import quarantine_app_id
 from blizzard.core.ledger import decode_ledger
 from blizzard.core.plan import Limits
 from blizzard.errors import BadData, Refused, Temporary
+from blizzard.summary import Summary
 from blizzard.testing import faults
 from tests.contract.in_process import Flow
 from tests.ingesting import ids, line, write, write_ids
@@ -102,14 +103,12 @@ def test_an_answer_lost_while_settling_leaves_each_bad_record_once(
 
 def test_the_commit_that_landed_is_counted_even_if_settling_failed(flow: Flow, fault: pytest.MonkeyPatch) -> None:
     mixed(flow)
-    fault.setattr(type(flow.quarantine), "settle", lambda *_: (_ for _ in ()).throw(Temporary("no")))
-    from blizzard.summary import Summary
-
-    kept: list[Summary] = []
-    fault.setattr("tests.contract.in_process.Summary", lambda: kept.append(Summary()) or kept[-1])
+    fault.setenv("BLIZZARD_FAULT", ";".join(f"quarantine.before=raise@{n}" for n in range(1, 6)))
+    summary = Summary()
+    fault.setattr("tests.contract.in_process.Summary", lambda: summary)
     with pytest.raises(Temporary):
         flow.run()
-    assert (kept[0].commits, kept[0].records) == (1, 3)
+    assert (summary.commits, summary.records) == (1, 3)
 
 
 def test_the_next_batch_is_never_committed_before_the_last_is_settled(flow: Flow, fault: pytest.MonkeyPatch) -> None:
