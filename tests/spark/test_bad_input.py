@@ -17,7 +17,11 @@ from tests.ingesting import ids, ingest, line, write, write_ids
 pytestmark = pytest.mark.spark
 
 
+STOP = {"bad_records.policy": "fail", "bad_files.policy": "fail"}
+
+
 def fails(spark: Any, folder: Path, error: type[BlizzardError], kind: str, **arguments: Any) -> str:
+    arguments["options"] = STOP | arguments.get("options", {})
     with pytest.raises(error) as caught:
         ingest(spark, folder, **arguments)
     assert caught.value.kind == kind
@@ -67,7 +71,7 @@ def test_a_corrupt_gzip_is_named(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src/a.ndjson.gz").write_bytes(content)
     with pytest.raises(BadFile) as caught:
-        ingest(spark, tmp_path)
+        ingest(spark, tmp_path, options=STOP)
     assert caught.value.kind in ("corrupt", "truncated")
     assert "a.ndjson.gz" in str(caught.value)
 

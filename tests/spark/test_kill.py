@@ -3,12 +3,15 @@ doubled after any of it."""
 
 from __future__ import annotations
 
+import gzip
+import os
 import random
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from blizzard.testing.samples import EVENT_DDL, write_events
 from tests.drivers import Driver, ids, job, run
@@ -51,6 +54,25 @@ def test_a_driver_killed_at_a_named_point_loses_and_doubles_nothing(
     assert summary.recovery == ("fresh" if expected == 0 else "log")
     assert summary.records == source - expected
     assert ids(tmp_path / "table") == list(range(source))
+
+
+@pytest.mark.parametrize("point", ["commit.during", "commit.answer", "quarantine.before", "quarantine.after"])
+def test_a_driver_killed_around_the_quarantine_keeps_each_bad_record_once(
+    spark: Any, tmp_path: Path, source: int, point: str
+) -> None:
+    for path in sorted((tmp_path / "src").iterdir()):
+        bad = f'{{"id":"{path.name}"}}\n'.encode()
+        path.write_bytes(path.read_bytes() + (gzip.compress(bad) if path.suffix == ".gz" else bad))
+    marker = tmp_path / "reached"
+    batches = ("--set", "limits.max_files=2")
+    driver = Driver(tmp_path, *job(tmp_path, *batches), fault=f"{point}=hang:{marker}@2")
+    driver.wait_until(marker.exists, f"it reached {point}")
+    driver.kill()
+    summary = ingest(spark, tmp_path, schema=EVENT_DDL)
+    assert summary.recovery == "log"
+    assert ids(tmp_path / "table") == list(range(source))
+    quarantined = DeltaTable(str(tmp_path / "table_quarantine")).to_pyarrow_table().to_pylist()
+    assert sorted(row["source_file"] for row in quarantined) == sorted(os.listdir(tmp_path / "src"))
 
 
 def test_drivers_killed_at_random_moments_lose_and_double_nothing(tmp_path: Path) -> None:
