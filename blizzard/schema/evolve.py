@@ -83,7 +83,7 @@ def evolve_schema(schema: DeltaSchema, observations: Iterable[Observations]) -> 
         merged = merged.merge(one)
     growth = _Growth(kinds=merged.kinds, names=_children(merged.kinds))
     evolved = growth.of_struct(schema, ())
-    return Evolution(schema=evolved, added=tuple(growth.added), refused=tuple(growth.refused))
+    return Evolution(schema=evolved, added=tuple(sorted(growth.added)), refused=tuple(sorted(growth.refused)))
 
 
 def _smallest(kinds: dict[ColumnPath, frozenset[str]]) -> dict[ColumnPath, frozenset[str]]:
