@@ -17,17 +17,17 @@ from blizzard.schema.evolve import (
     MAX_NAME_CHARACTERS,
     MAX_NEW_FIELDS,
     MAX_PATHS,
+    Declared,
     Evolution,
     Observations,
     evolve_schema,
     observe,
-    undeclared_fields,
 )
 from blizzard.schema.infer import infer_schema
 from blizzard.schema.load import load_schema
 from blizzard.tasks.policy import ParsePolicy, Unknown
 from blizzard.tasks.records import RecordReader
-from blizzard.tasks.undeclared import observe_lines
+from blizzard.tasks.undeclared import undeclared_in
 
 
 def field(name: str, data_type: DeltaType) -> dict[str, Any]:
@@ -52,11 +52,15 @@ DECLARED["fields"][3]["type"]["valueContainsNull"] = False
 
 
 def see(*records: Any, schema: DeltaSchema = DECLARED) -> Observations:
-    return observe(found for record in records for found in undeclared_fields(record, schema))
+    return observe(found for record in records for found in Declared(schema).others(record))
 
 
 def evolve(*records: Any, schema: DeltaSchema = DECLARED) -> Evolution:
     return evolve_schema(schema, [see(*records, schema=schema)])
+
+
+def see_lines(*lines: bytes) -> Observations:
+    return observe(found for line in lines for found in undeclared_in(line, Declared(DECLARED)))
 
 
 def type_of(*values: Any) -> DeltaType:
@@ -240,13 +244,13 @@ def test_text_is_judged_as_by_the_inference_of_schemas(text: str, form: str) -> 
 def test_numbers_are_observed_exactly_however_they_are_read() -> None:
     for value, data_type in (("18446744073709551616", "decimal(38,0)"), ("1e30", "double"), ("9" * 5000, "string")):
         for extra in ("", ',"y":1e999'):
-            seen = observe_lines([f'{{"x":{value}{extra}}}'.encode(), b"", b"NaN", b'{"x":'], DECLARED)
+            seen = see_lines(f'{{"x":{value}{extra}}}'.encode(), b"", b"NaN", b'{"x":')
             columns = evolve_schema(DECLARED, [seen]).schema["fields"]
             assert {column["name"]: column["type"] for column in columns}["x"] == data_type
 
 
 def test_what_is_added_is_no_longer_unknown_to_the_reader() -> None:
     line = b'{"x":{"y":[1,{"z":2}]},"s":{"new":1},"l":[{"t":"2024-01-01T00:00:00Z"}],"m":{}}'
-    evolution = evolve_schema(DECLARED, [observe_lines([line], DECLARED)])
+    evolution = evolve_schema(DECLARED, [see_lines(line)])
     record = RecordReader(evolution.schema, ParsePolicy(unknown=Unknown.BAD)).read(line)
     assert record["x"] == {"y": ["1", '{"z":2}']}

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import pickle
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from blizzard.errors import SchemaError
 from blizzard.schema import DeltaSchema, DeltaType
 from blizzard.schema.evolve import evolve_schema
+from blizzard.tasks import parse as parse_module
 from blizzard.tasks.parse import ParsedBlock, RecordParser
 from blizzard.tasks.policy import RESCUED_COLUMN, ParsePolicy, Unknown
 
@@ -203,3 +205,11 @@ def test_a_report_tells_of_every_good_line_and_of_its_own_block_only() -> None:
     )
     assert again.observed is None
     assert again.table["x"][400].as_py() == 12345678901234567890123
+
+
+def test_where_every_line_is_for_the_reference_the_block_is_not_looked_at_twice() -> None:
+    schema = struct_of(field("a", "string"))
+    with mock.patch.object(parse_module, "find_suspects", wraps=parse_module.find_suspects) as look:
+        parsed = RecordParser(schema).parse(b'{"a":1.50}\n' * 3000, first_of_file=True)
+    assert (parsed.bad, set(parsed.table["a"].to_pylist())) == ((), {"1.50"})
+    assert sum(len(call.args[0]) for call in look.call_args_list) < 100
