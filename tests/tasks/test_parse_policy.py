@@ -13,6 +13,7 @@ from blizzard.errors import SchemaError
 from blizzard.schema import DeltaSchema, DeltaType
 from blizzard.schema.evolve import evolve_schema
 from blizzard.tasks import parse as parse_module
+from blizzard.tasks.convert import find_suspects
 from blizzard.tasks.parse import ParsedBlock, RecordParser
 from blizzard.tasks.policy import RESCUED_COLUMN, ParsePolicy, Unknown
 
@@ -108,6 +109,13 @@ def test_names_are_noticed_in_later_blocks_too_up_to_a_limit() -> None:
     assert parser.parse(b'{"last":1}', first_of_file=False).unknown == ()
 
 
+@pytest.mark.parametrize("at", [0, 3777, 4999])
+def test_the_first_undeclared_field_is_named_however_rare_it_is(at: int) -> None:
+    lines = [b'{"a":1}'] * 5000
+    lines[at] = b'{"s":{"must":1,"y":1},"x":1}'
+    assert RecordParser(SCHEMA).parse(b"\n".join(lines), first_of_file=True).unknown == ("s.y", "x")
+
+
 def test_what_is_ignored_does_not_slow_down_to_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     parser = RecordParser(SCHEMA)
     monkeypatch.setattr(parser._reader, "read", None)
@@ -200,6 +208,9 @@ def test_a_report_tells_of_every_good_line_and_of_its_own_block_only() -> None:
     assert (evolution.added, evolution.refused) == (("s.y", "x"), ())
     assert evolution.schema["fields"][-1] == field("x", "decimal(38,0)")
     assert parser.parse(b'{"a":1}\n' * 500, first_of_file=False).observed is None
+    assert parser.parse(b"\n".join(lines), first_of_file=False).observed == parsed.observed
+    for _ in range(2):
+        assert parser.parse(b'{"x":1}\n' * 500, first_of_file=False).observed is not None
     again = RecordParser(evolution.schema, ParsePolicy(unknown=Unknown.REPORT)).parse(
         b"\n".join(lines), first_of_file=True
     )
@@ -209,7 +220,7 @@ def test_a_report_tells_of_every_good_line_and_of_its_own_block_only() -> None:
 
 def test_where_every_line_is_for_the_reference_the_block_is_not_looked_at_twice() -> None:
     schema = struct_of(field("a", "string"))
-    with mock.patch.object(parse_module, "find_suspects", wraps=parse_module.find_suspects) as look:
+    with mock.patch.object(parse_module, "find_suspects", wraps=find_suspects) as look:
         parsed = RecordParser(schema).parse(b'{"a":1.50}\n' * 3000, first_of_file=True)
     assert (parsed.bad, set(parsed.table["a"].to_pylist())) == ((), {"1.50"})
     assert sum(len(call.args[0]) for call in look.call_args_list) < 100
