@@ -7,7 +7,7 @@ retry must propose the same table. Nothing that is declared is ever changed, and
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from heapq import nsmallest
@@ -61,9 +61,17 @@ class Evolution:
     refused: tuple[str, ...]
 
 
-def undeclared_fields(record: Mapping[str, Any], schema: DeltaSchema) -> Iterator[tuple[ColumnPath, Any]]:
-    """Each field of a parsed record that the schema does not declare, and its value."""
-    return _undeclared(record, schema, ())
+class Declared:
+    """Finds what a schema does not declare in parsed records; made once for a schema, since lines are many."""
+
+    def __init__(self, schema: DeltaSchema) -> None:
+        self._names = _names_of(schema)
+
+    def others(self, record: dict[str, Any]) -> list[tuple[ColumnPath, Any]]:
+        """Each undeclared field and its value."""
+        found: list[tuple[ColumnPath, Any]] = []
+        _find_others(record, self._names, (), found)
+        return found
 
 
 def observe(found: Iterable[tuple[ColumnPath, Any]]) -> Observations:
@@ -83,7 +91,7 @@ def evolve_schema(schema: DeltaSchema, observations: Iterable[Observations]) -> 
         merged = merged.merge(one)
     growth = _Growth(kinds=merged.kinds, names=_children(merged.kinds))
     evolved = growth.of_struct(schema, ())
-    return Evolution(schema=evolved, added=tuple(growth.added), refused=tuple(growth.refused))
+    return Evolution(schema=evolved, added=tuple(sorted(growth.added)), refused=tuple(sorted(growth.refused)))
 
 
 def _smallest(kinds: dict[ColumnPath, frozenset[str]]) -> dict[ColumnPath, frozenset[str]]:
@@ -91,21 +99,42 @@ def _smallest(kinds: dict[ColumnPath, frozenset[str]]) -> dict[ColumnPath, froze
     return kinds if len(kinds) <= MAX_PATHS else {path: kinds[path] for path in nsmallest(MAX_PATHS, kinds)}
 
 
-def _undeclared(value: Any, data_type: DeltaType, path: ColumnPath) -> Iterator[tuple[ColumnPath, Any]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Names:
+    """Where names count in a type: the fields of a struct, or what every element or map value is."""
+
+    fields: Mapping[str, _Names | None] | None = None
+    element: _Names | None = None
+    value: _Names | None = None
+
+
+def _names_of(data_type: DeltaType) -> _Names | None:
     match data_type:
-        case {"type": "struct", "fields": fields} if isinstance(value, Mapping):
-            declared = {field["name"]: field["type"] for field in fields}
-            for name, item in value.items():
-                if name not in declared:
-                    yield (*path, name), item
-                elif item and not isinstance(declared[name], str):
-                    yield from _undeclared(item, declared[name], (*path, name))
-        case {"type": "array", "elementType": element} if isinstance(value, list) and not isinstance(element, str):
-            for item in value:
-                yield from _undeclared(item, element, (*path, "element"))
-        case {"type": "map", "valueType": inner} if isinstance(value, Mapping) and not isinstance(inner, str):
-            for item in value.values():
-                yield from _undeclared(item, inner, (*path, "value"))
+        case {"type": "struct", "fields": fields}:
+            return _Names(fields={field["name"]: _names_of(field["type"]) for field in fields})
+        case {"type": "array", "elementType": element} if inner := _names_of(element):
+            return _Names(element=inner)
+        case {"type": "map", "valueType": value} if inner := _names_of(value):
+            return _Names(value=inner)
+        case _:
+            return None
+
+
+def _find_others(value: Any, names: _Names | None, path: ColumnPath, found: list[tuple[ColumnPath, Any]]) -> None:
+    if names is None or not value:
+        return
+    if names.element is not None and isinstance(value, list):
+        for item in value:
+            _find_others(item, names.element, (*path, "element"), found)
+    elif names.value is not None and isinstance(value, dict):
+        for item in value.values():
+            _find_others(item, names.value, (*path, "value"), found)
+    elif names.fields is not None and isinstance(value, dict):
+        for name, item in value.items():
+            if name not in names.fields:
+                found.append(((*path, name), item))
+            elif (inner := names.fields[name]) is not None:
+                _find_others(item, inner, (*path, name), found)
 
 
 def _observe(kinds: dict[ColumnPath, frozenset[str]], path: ColumnPath, value: Any) -> None:

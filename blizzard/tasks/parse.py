@@ -7,7 +7,7 @@ maps, which pyarrow cannot read from JSON, go through the reference line by line
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, compress, islice
 from operator import not_
@@ -20,14 +20,14 @@ import pyarrow.json as pa_json
 from blizzard.errors import SchemaError
 from blizzard.schema import ColumnPath, DeltaSchema, show_column, show_path
 from blizzard.schema.arrow import to_arrow
-from blizzard.schema.evolve import Observations
+from blizzard.schema.evolve import Declared, Observations, observe
 from blizzard.source.lines import Positions
 from blizzard.tasks.convert import DoubtError, find_suspects, finish_table, holds_decimal, reading_type
 from blizzard.tasks.guards import UntidyError, check_bytes, guess_row
 from blizzard.tasks.policy import RESCUED_COLUMN, ParsePolicy, Unknown
 from blizzard.tasks.records import Record, RecordReader
 from blizzard.tasks.syntax import WHITESPACE, LineError
-from blizzard.tasks.undeclared import observe_lines, sample_lines, undeclared_in
+from blizzard.tasks.undeclared import sample_lines, undeclared_in
 
 _BOM = b"\xef\xbb\xbf"
 _OPEN, _CLOSE = b"{}"
@@ -89,6 +89,7 @@ class RecordParser:
 
     def __init__(self, schema: DeltaSchema, policy: ParsePolicy | None = None) -> None:
         self._delta_schema = schema
+        self._names = Declared(schema)
         self._policy = policy or ParsePolicy()
         self._declared: pa.Schema = to_arrow(schema)
         self._schema = self._declared
@@ -158,20 +159,21 @@ class RecordParser:
     def _judge(self, sorting: _Sorting, bom: bytes) -> ParsedBlock:
         records: list[Record] = []
         indexes: list[int] = []
-        faults: list[tuple[int, LineError]] = []
+        bad: list[BadLine] = []
         for index in sorted(sorting.to_reference):
             try:
                 records.append(self._reader.read(sorting.lines[index]))
                 indexes.append(index)
             except LineError as error:
-                faults.append((index, error))
+                # The error itself is not kept: with its traceback, 30,000 of them took four times as long.
+                bad.append(sorting.bad_line(index, error, bom))
         sorting.keep(_to_table(records, self._schema), indexes)
         table, row_lines = sorting.in_line_order()
         return ParsedBlock(
             table=table,
             lines=len(sorting.lines),
             blank=sorting.blank,
-            bad=tuple(_bad_lines(faults, sorting.lines, bom)),
+            bad=tuple(bad),
             row_lines=None if len(row_lines) == len(sorting.lines) else row_lines,
         )
 
@@ -203,7 +205,9 @@ class RecordParser:
             if not self._is_strict or self._policy.every_unknown_counts or _UNDECLARED not in str(error):
                 raise
             self._is_strict = False
-            self._notice_first(data)
+            self._met_undeclared = True
+            if self._policy.unknown is Unknown.IGNORE:
+                self._name_first(data)
             return self._read_json(data)
 
     def _notice(self, path: ColumnPath) -> None:
@@ -211,30 +215,30 @@ class RecordParser:
         if len(self._noticed) < _MAX_NOTICED:
             self._noticed[path] = None
 
-    def _notice_first(self, data: bytes) -> None:
-        """Name the undeclared field that pyarrow has met; it does not say which it was, or where."""
-        self._met_undeclared = True
-        for line in data.split(b"\n"):
-            found = list(undeclared_in(line, self._delta_schema))
-            for path, _ in found:
+    def _others(self, lines: Iterable[bytes]) -> Iterator[tuple[ColumnPath, Any]]:
+        """The undeclared fields on these lines, noticed on the way."""
+        for line in lines:
+            for path, value in undeclared_in(line, self._names):
                 self._notice(path)
-            if found:
+                yield path, value
+
+    def _name_first(self, data: bytes) -> None:
+        """pyarrow does not say which field it met, nor where, and a sample could miss it."""
+        for line in data.split(b"\n"):
+            if list(self._others([line])):
                 return
 
     def _look_around(self, data: bytes, parsed: ParsedBlock) -> Observations | None:
-        """What undeclared fields held, if that is asked for; else notice the names of some."""
-        if self._policy.unknown is not Unknown.REPORT:
-            if not self._is_strict and len(self._noticed) < _MAX_NOTICED:
-                for line in sample_lines(data):
-                    for path, _ in undeclared_in(line, self._delta_schema):
-                        self._notice(path)
-            return None
-        if not self._met_undeclared:
-            return None
-        bad = {line.index for line in parsed.bad}
-        lines = (line for index, line in enumerate(data.split(b"\n")) if index not in bad)
-        found = observe_lines(lines, self._delta_schema)
-        return found if found.kinds else None
+        """What undeclared fields held, if that is asked for; else the names of some are noticed."""
+        if self._policy.unknown is Unknown.REPORT and self._met_undeclared:
+            bad = {line.index for line in parsed.bad}
+            good = (line for index, line in enumerate(data.split(b"\n")) if index not in bad)
+            found = observe(self._others(good))
+            return found if found.kinds else None
+        if self._policy.unknown is Unknown.IGNORE and not self._is_strict and len(self._noticed) < _MAX_NOTICED:
+            for _ in self._others(sample_lines(data)):
+                pass
+        return None
 
 
 Piece: TypeAlias = list[tuple[int, bytes]]
@@ -249,6 +253,7 @@ class _Sorting:
     to_reference: list[int] = field(default_factory=list)
     _tables: list[Any] = field(default_factory=list)
     _indexes: list[Positions] = field(default_factory=list)
+    _offsets: list[int] = field(default_factory=list)
 
     def everything(self) -> Piece:
         """All lines that are not blank, stripped."""
@@ -281,6 +286,19 @@ class _Sorting:
         self._tables.append(table)
         self._indexes.append(np.array(indexes, dtype=np.int64))
 
+    def bad_line(self, index: int, error: LineError, bom: bytes) -> BadLine:
+        if not self._offsets:
+            self._offsets = list(accumulate((len(line) + 1 for line in self.lines), initial=len(bom)))
+        mark = bom if index == 0 else b""
+        return BadLine(
+            index=index,
+            kind=error.kind,
+            message=str(error),
+            column=error.column,
+            raw=mark + self.lines[index],
+            offset=self._offsets[index] - len(mark),
+        )
+
     def in_line_order(self) -> tuple[pa.Table, Positions]:
         table = pa.concat_tables(self._tables).combine_chunks()
         indexes = np.concatenate(self._indexes)
@@ -297,22 +315,6 @@ def _split_lines(data: bytes, starts_with_bom: bool) -> list[bytes]:
     if data.endswith(b"\n"):
         lines.pop()
     return lines
-
-
-def _bad_lines(faults: list[tuple[int, LineError]], lines: list[bytes], bom: bytes) -> Iterator[BadLine]:
-    if not faults:
-        return
-    offsets = list(accumulate((len(line) + 1 for line in lines), initial=len(bom)))
-    for index, error in faults:
-        mark = bom if index == 0 else b""
-        yield BadLine(
-            index=index,
-            kind=error.kind,
-            message=str(error),
-            column=error.column,
-            raw=mark + lines[index],
-            offset=offsets[index] - len(mark),
-        )
 
 
 def _refuse_rescued_column(schema: pa.Schema) -> None:

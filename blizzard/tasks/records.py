@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 from blizzard.errors import SchemaError
@@ -19,6 +20,8 @@ from blizzard.tasks.values import INTEGER_BITS, SCALARS, to_decimal, to_integer,
 Convert: TypeAlias = Callable[[Any], Any]
 Record: TypeAlias = dict[str, Any]
 Notice: TypeAlias = Callable[[ColumnPath], None]
+# What a line holds that no column takes, and where: while a value is being read, the path within it.
+Rescued: TypeAlias = list[tuple[str, Any]]
 
 
 class RecordReader:
@@ -29,7 +32,7 @@ class RecordReader:
 
     def __init__(self, schema: DeltaSchema, policy: ParsePolicy | None = None, notice: Notice | None = None) -> None:
         self._policy = policy or ParsePolicy()
-        self._rescued = _Rescued()
+        self._rescued: Rescued = []
         self._convert = _Converters(policy=self._policy, notice=notice, rescued=self._rescued).of_struct(schema, ())
 
     def read(self, line: bytes) -> Record:
@@ -40,7 +43,7 @@ class RecordReader:
         self._rescued.clear()
         record: Record = self._convert(value)
         if self._policy.rescues:
-            record[RESCUED_COLUMN] = self._rescued.to_json()
+            record[RESCUED_COLUMN] = compact_json(JsonObject(self._rescued)) if self._rescued else None
         return record
 
 
@@ -53,33 +56,11 @@ class _Misfit(LineError):
         super().__init__("bad_value", f"{json_text(value)} is not a valid {type_name}", path=path)
 
 
-class _Rescued:
-    """What one line holds that no column takes: paths within the value being read, innermost first."""
-
-    def __init__(self) -> None:
-        self._found: list[tuple[str, Any]] = []
-
-    def clear(self) -> None:
-        self._found.clear()
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def add(self, name: str, value: Any) -> None:
-        self._found.append((quote_name(name), value))
-
-    def drop(self, start: int) -> None:
-        """Forget what was found since: the whole value is being rescued."""
-        del self._found[start:]
-
-    def put_below(self, step: str, start: int) -> None:
-        """What was found since then is inside of this field, element or entry."""
-        for position in range(start, len(self._found)):
-            path, value = self._found[position]
-            self._found[position] = (step + ("" if path.startswith("[") else ".") + path, value)
-
-    def to_json(self) -> str | None:
-        return compact_json(JsonObject(self._found)) if self._found else None
+def _put_below(step: str, found: Rescued, start: int) -> None:
+    """What was found from `start` on is inside of this field, element or entry."""
+    for position in range(start, len(found)):
+        path, value = found[position]
+        found[position] = (step + ("" if path.startswith("[") else ".") + path, value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,17 +76,16 @@ class _Converters:
 
     policy: ParsePolicy
     notice: Notice | None
-    rescued: _Rescued
+    rescued: Rescued
 
     def of_type(self, data_type: DeltaType, path: ColumnPath) -> Convert:
         match data_type:
             case "string" if self.policy.json_in_strings:
                 return to_text
             case str() if data_type in INTEGER_BITS:
-                bits = INTEGER_BITS[data_type]
-                return _scalar(data_type, path, lambda value: to_integer(value, bits))
+                return _scalar(data_type, path, partial(to_integer, limit=1 << (INTEGER_BITS[data_type] - 1)))
             case str() if digits := decimal_digits(data_type):
-                return _scalar(data_type, path, lambda value: to_decimal(value, *digits))
+                return _scalar(data_type, path, partial(to_decimal, precision=digits[0], scale=digits[1]))
             case str() if data_type in SCALARS:
                 return _scalar(data_type, path, SCALARS[data_type])
             case {"type": "struct"}:
@@ -152,7 +132,7 @@ class _Converters:
             if self.policy.unknown is Unknown.BAD:
                 raise LineError("unknown_field", "the schema does not declare this field", path=(*path, name))
             if self.policy.unknown is Unknown.RESCUE:
-                self.rescued.add(name, item)
+                self.rescued.append((quote_name(name), item))
 
     def _rescuing(self, item: Any, name: str, field: _Field) -> Any:
         before = len(self.rescued)
@@ -162,11 +142,11 @@ class _Converters:
             misfit.may_be_rescued &= field.nullable
             if not (misfit.may_be_rescued and self.policy.rescue_values):
                 raise
-            self.rescued.drop(before)
-            self.rescued.add(name, item)
+            del self.rescued[before:]  # it is in there
+            self.rescued.append((quote_name(name), item))
             return None
         if len(self.rescued) > before:
-            self.rescued.put_below(quote_name(name), before)
+            _put_below(quote_name(name), self.rescued, before)
         return value
 
     def _of_array(self, element: _Field, path: ColumnPath) -> Convert:
@@ -181,7 +161,8 @@ class _Converters:
             for position, item in enumerate(value):
                 before = len(rescued)
                 items.append(_value_of(item, element))
-                rescued.put_below(f"[{position}]", before)
+                if len(rescued) > before:
+                    _put_below(f"[{position}]", rescued, before)
             return items
 
         return convert
@@ -198,7 +179,8 @@ class _Converters:
                     raise LineError("duplicate_key", f"the key {json_text(name)} is given twice", path=path)
                 before = len(rescued)
                 entries[name] = _value_of(item, field)
-                rescued.put_below(quote_name(name), before)
+                if len(rescued) > before:
+                    _put_below(quote_name(name), rescued, before)
             return list(entries.items())
 
         return convert

@@ -113,26 +113,25 @@ def compact_json(value: Any) -> str:
     parts: list[str] = []
     pending: list[Any] = [value]
     while pending:
-        match pending.pop():
-            case JsonInteger() | JsonReal() | _Mark() as text:
-                parts.append(text)
-            case str() as text:
-                parts.append(_ENCODER.encode(text))
-            case JsonObject() as members:
-                parts.append("{")
-                pending.append(_Mark("}"))
-                for position in range(len(members) - 1, -1, -1):
-                    name, member = members[position]
-                    pending += (member, _Mark(("," if position else "") + _ENCODER.encode(name) + ":"))
-            case list() as items:
-                parts.append("[")
-                pending.append(_Mark("]"))
-                for position in range(len(items) - 1, -1, -1):
-                    pending.append(items[position])
-                    if position:
-                        pending.append(_Mark(","))
-            case literal:
-                parts.append(_LITERALS[literal])
+        item = pending.pop()
+        kind = type(item)
+        if kind is JsonInteger or kind is JsonReal or kind is _Mark:
+            parts.append(item)
+        elif kind is str:
+            parts.append(_ENCODER.encode(item))
+        elif kind is JsonObject:
+            parts.append("{")
+            pending.append(_Mark("}"))
+            for position in range(len(item) - 1, -1, -1):
+                name, member = item[position]
+                pending += (member, _Mark(("," if position else "") + _ENCODER.encode(name) + ":"))
+        elif kind is list:
+            parts.append("[")
+            pending.append(_Mark("]"))
+            for position in range(len(item) - 1, -1, -1):
+                pending += (item[position], _Mark(",")) if position else (item[position],)
+        else:
+            parts.append(_LITERALS[item])
     return "".join(parts)
 
 

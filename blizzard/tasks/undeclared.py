@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
 
-from blizzard.schema import ColumnPath, DeltaSchema
-from blizzard.schema.evolve import Observations, observe, undeclared_fields
+from blizzard.schema import ColumnPath
+from blizzard.schema.evolve import Declared
 from blizzard.tasks.syntax import is_too_deep
 
 _SAMPLE_LINES = 100
@@ -18,14 +18,10 @@ _SAMPLE_LINES = 100
 _LONG_NUMBER = re.compile(rb"[0-9]{19}")
 
 
-def observe_lines(lines: Iterable[bytes], schema: DeltaSchema) -> Observations:
-    return observe(found for line in lines for found in undeclared_in(line, schema))
-
-
-def undeclared_in(line: bytes, schema: DeltaSchema) -> Iterator[tuple[ColumnPath, Any]]:
+def undeclared_in(line: bytes, declared: Declared) -> list[tuple[ColumnPath, Any]]:
     """The undeclared fields on a line and their values; none if it is not a JSON object."""
     record = _read(line)
-    return undeclared_fields(record, schema) if isinstance(record, dict) else iter(())
+    return declared.others(record) if type(record) is dict else []
 
 
 def sample_lines(data: bytes) -> Iterator[bytes]:

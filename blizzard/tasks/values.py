@@ -34,12 +34,12 @@ _DATE, _TIMESTAMP, _TIMESTAMP_NTZ = (re.compile(pattern, re.ASCII) for pattern i
 _DECIMAL = re.compile(r"([+-]?)(?=\.?\d)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?", re.ASCII)
 
 
-def to_integer(value: Any, bits: int) -> int | None:
+def to_integer(value: Any, limit: int) -> int | None:
+    """The integer, if it is from -limit up to but not including limit."""
     # 20 characters hold every long; int() of a longer text would take quadratic time, or refuse.
     if type(value) is not JsonInteger or len(value) > 20:
         return None
     number = int(value)
-    limit = 1 << (bits - 1)
     return number if -limit <= number < limit else None
 
 

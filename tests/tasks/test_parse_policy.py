@@ -1,0 +1,226 @@
+"""What the policy changes: undeclared fields, rescued values, and what a caller learns about them."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from blizzard.errors import SchemaError
+from blizzard.schema import DeltaSchema, DeltaType
+from blizzard.schema.evolve import evolve_schema
+from blizzard.tasks import parse as parse_module
+from blizzard.tasks.convert import find_suspects
+from blizzard.tasks.parse import ParsedBlock, RecordParser
+from blizzard.tasks.policy import RESCUED_COLUMN, ParsePolicy, Unknown
+
+
+def field(name: str, data_type: DeltaType, *, nullable: bool = True) -> dict[str, Any]:
+    return {"name": name, "type": data_type, "nullable": nullable, "metadata": {}}
+
+
+def struct_of(*fields: dict[str, Any]) -> DeltaSchema:
+    return {"type": "struct", "fields": list(fields)}
+
+
+def array_of(data_type: DeltaType) -> DeltaType:
+    return {"type": "array", "elementType": data_type, "containsNull": True}
+
+
+def map_of(data_type: DeltaType) -> DeltaType:
+    return {"type": "map", "keyType": "string", "valueType": data_type, "valueContainsNull": True}
+
+
+INNER = struct_of(field("b", "long"), field("must", "long", nullable=False))
+SCHEMA = struct_of(
+    field("a", "long"),
+    field("s", INNER),
+    field("l", array_of(struct_of(field("b", "long")))),
+    field("n", array_of("long")),
+)
+WITH_MAP = struct_of(field("m", map_of(struct_of(field("b", "long")))), field("c", map_of("long")))
+MANY = 40
+RESCUE_UNKNOWN = ParsePolicy(unknown=Unknown.RESCUE)
+RESCUE_VALUES = ParsePolicy(rescue_values=True)
+
+
+def parse(line: str, policy: ParsePolicy, schema: DeltaSchema = SCHEMA, *, at: int = 20) -> ParsedBlock:
+    """The line among others that are clean."""
+    lines = [b"{}"] * MANY
+    lines[at] = line.encode()
+    return RecordParser(schema, policy).parse(b"\n".join(lines), first_of_file=False)
+
+
+def rescued(line: str, policy: ParsePolicy, schema: DeltaSchema = SCHEMA) -> tuple[dict[str, Any], str]:
+    parsed = parse(line, policy, schema)
+    assert (parsed.bad, parsed.row_lines, parsed.table.num_rows) == ((), None, MANY)
+    rows = parsed.table.to_pylist()
+    texts = [row.pop(RESCUED_COLUMN) for row in rows]
+    assert [index for index, text in enumerate(texts) if text is not None] == [20]
+    return {name: value for name, value in rows[20].items() if value is not None}, texts[20]
+
+
+UNDECLARED = [
+    ('{"x":1}', "x"),
+    ('{"x":null}', "x"),
+    ('{"A":1}', "A"),
+    ('{"":1}', "``"),
+    ('{"s":{"must":1,"x.y":[]}}', "s.`x.y`"),
+    ('{"l":[{"b":1},{"c":2}]}', "l.element.c"),
+]
+
+
+@pytest.mark.parametrize(("line", "path"), UNDECLARED)
+def test_an_undeclared_field_makes_the_line_bad_if_the_policy_says_so(line: str, path: str) -> None:
+    (bad,) = parse(line, ParsePolicy(unknown=Unknown.BAD)).bad
+    assert (bad.index, bad.kind, bad.column, bad.raw) == (20, "unknown_field", path, line.encode())
+    assert str(bad.message) == f"{path}: the schema does not declare this field"
+
+
+@pytest.mark.parametrize(("line", "path"), UNDECLARED)
+@pytest.mark.parametrize("unknown", [Unknown.IGNORE, Unknown.RESCUE, Unknown.REPORT])
+def test_an_undeclared_field_is_named_once_and_its_record_kept(line: str, path: str, unknown: Unknown) -> None:
+    parser = RecordParser(SCHEMA, ParsePolicy(unknown=unknown))
+    block = b"\n".join([b"{}"] * MANY + [line.encode()] + [b"{}"] * MANY)
+    parsed = parser.parse(block, first_of_file=False)
+    assert (parsed.unknown, parsed.bad, parsed.table.num_rows) == ((path,), (), 2 * MANY + 1)
+    assert parser.parse(block, first_of_file=False).unknown == ()
+
+
+def test_the_keys_of_a_map_are_no_fields_but_what_its_values_hold_is() -> None:
+    policy = ParsePolicy(unknown=Unknown.BAD)
+    assert parse('{"c":{"x":1,"y":2},"m":{"x":{"b":1}}}', policy, WITH_MAP).bad == ()
+    assert parse('{"m":{"x":{"y":1}}}', policy, WITH_MAP).bad[0].column == "m.value.y"
+    assert rescued('{"m":{"x":{"y":1}}}', RESCUE_UNKNOWN, WITH_MAP)[1] == '{"m.x.y":1}'
+
+
+def test_names_are_noticed_in_later_blocks_too_up_to_a_limit() -> None:
+    parser = RecordParser(SCHEMA)
+    clean = b'{"a":1}\n' * MANY
+    assert parser.parse(clean, first_of_file=True).unknown == ()
+    assert parser.parse(clean + b'{"x":1}\n', first_of_file=False).unknown == ("x",)
+    block = b'{"a":1,"x":1,"y":2}\n' * MANY
+    assert parser.parse(block, first_of_file=False).unknown == ("y",)
+    many = json.dumps({f"z{number:02}": 1 for number in range(50)}).encode()
+    assert parser.parse(many, first_of_file=False).unknown == tuple(f"z{number:02}" for number in range(18))
+    assert parser.parse(b'{"last":1}', first_of_file=False).unknown == ()
+
+
+@pytest.mark.parametrize("at", [0, 3777, 4999])
+def test_the_first_undeclared_field_is_named_however_rare_it_is(at: int) -> None:
+    lines = [b'{"a":1}'] * 5000
+    lines[at] = b'{"s":{"must":1,"y":1},"x":1}'
+    assert RecordParser(SCHEMA).parse(b"\n".join(lines), first_of_file=True).unknown == ("s.y", "x")
+
+
+def test_what_is_ignored_does_not_slow_down_to_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    parser = RecordParser(SCHEMA)
+    monkeypatch.setattr(parser._reader, "read", None)
+    for block in (b'{"a":1,"x":{"y":1}}\n' * MANY, b'{"a":1}\n' * MANY + b'{"s":{"must":1,"z":1}}'):
+        assert parser.parse(block, first_of_file=False).bad == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "row", "text"),
+    [
+        ('{"x":1.50,"a":1}', {"a": 1}, '{"x":1.50}'),
+        ('{"x" : {"é": [1, "\\u00e9\\n"]} , "x":2}', {}, '{"x":{"é":[1,"é\\n"]},"x":2}'),
+        ('{"\\u0001":null,"a.b":1}', {}, '{"`\\u0001`":null,"`a.b`":1}'),
+        ('{"s":{"must":1,"y":1},"x":2}', {"s": {"b": None, "must": 1}}, '{"x":2,"s.y":1}'),
+        ('{"l":[{"b":1},{"c":2,"b":3}]}', {"l": [{"b": 1}, {"b": 3}]}, '{"l[1].c":2}'),
+    ],
+)
+def test_undeclared_fields_are_rescued_as_they_were_written(line: str, row: dict[str, Any], text: str) -> None:
+    assert rescued(line, RESCUE_UNKNOWN) == (row, text)
+
+
+@pytest.mark.parametrize(
+    ("line", "row", "text"),
+    [
+        ('{"a":1.50,"n":[1]}', {"n": [1]}, '{"a":1.50}'),
+        ('{"s":{"must":1,"b":"x"}}', {"s": {"b": None, "must": 1}}, '{"s.b":"x"}'),
+        ('{"s":[ ]}', {}, '{"s":[]}'),
+        ('{"n":[1,"2",3]}', {}, '{"n":[1,"2",3]}'),
+        ('{"l":[{"b":1},{"b":{"c":1}}]}', {"l": [{"b": 1}, {"b": None}]}, '{"l[1].b":{"c":1}}'),
+        ('{"l":[{"b":"x"},7],"a":"y"}', {}, '{"a":"y","l":[{"b":"x"},7]}'),
+    ],
+)
+def test_a_value_that_does_not_fit_is_rescued_and_null(line: str, row: dict[str, Any], text: str) -> None:
+    assert rescued(line, RESCUE_VALUES) == (row, text)
+
+
+def test_a_bad_value_in_a_map_rescues_the_map() -> None:
+    assert rescued('{"c":{"x":1,"y":"z"}}', RESCUE_VALUES, WITH_MAP) == ({}, '{"c":{"x":1,"y":"z"}}')
+    assert rescued('{"m":{"x":{"b":"z"}}}', RESCUE_VALUES, WITH_MAP) == ({"m": [("x", {"b": None})]}, '{"m.x.b":"z"}')
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ('{"s":{"must":"x"}}', "bad_value"),
+        ('{"s":{}}', "missing_value"),
+        ('{"a":1,"a":2}', "duplicate_key"),
+        ("[]", "not_object"),
+        ('{"a":', "not_json"),
+    ],
+)
+def test_what_cannot_be_null_or_is_no_record_stays_bad(line: str, kind: str) -> None:
+    everything = ParsePolicy(unknown=Unknown.RESCUE, rescue_values=True)
+    parsed = parse(line, everything)
+    assert [(bad.kind, bad.raw) for bad in parsed.bad] == [(kind, line.encode())]
+    assert parsed.table[RESCUED_COLUMN].null_count == MANY - 1
+
+
+def test_without_rescue_of_values_a_bad_value_is_a_bad_line() -> None:
+    assert parse('{"a":"x","y":1}', RESCUE_UNKNOWN).bad[0].kind == "bad_value"
+    assert parse('{"a":"x"}', ParsePolicy(unknown=Unknown.REPORT)).bad[0].kind == "bad_value"
+
+
+def test_both_kinds_of_rescue_share_the_column() -> None:
+    both = ParsePolicy(unknown=Unknown.RESCUE, rescue_values=True)
+    assert rescued('{"n":"x","y":1,"s":{"z":2,"must":1,"b":[]}}', both)[1] == '{"y":1,"s.z":2,"s.b":[],"n":"x"}'
+
+
+def test_the_rescued_column_is_last_and_null_on_clean_lines() -> None:
+    parsed = RecordParser(SCHEMA, RESCUE_VALUES).parse(b'{"a":1}\n' * MANY, first_of_file=True)
+    assert parsed.table.schema.names == ["a", "s", "l", "n", RESCUED_COLUMN]
+    assert parsed.table[RESCUED_COLUMN].null_count == MANY
+    for name in (RESCUED_COLUMN, RESCUED_COLUMN.upper()):
+        with pytest.raises(SchemaError, match="the policy fills a column of this name"):
+            RecordParser(struct_of(field(name, "string")), RESCUE_VALUES)
+        RecordParser(struct_of(field(name, "string")))
+
+
+def test_a_report_tells_of_every_good_line_and_of_its_own_block_only() -> None:
+    parser = RecordParser(SCHEMA, pickle.loads(pickle.dumps(ParsePolicy(unknown=Unknown.REPORT))))
+    lines = [b'{"a":1}'] * 500
+    lines[7] = b'{"x":1}'
+    lines[400] = b'{"x":12345678901234567890123,"s":{"must":1,"y":true}}'
+    lines[499] = b'{"x":"text","a":"bad"}'
+    parsed = parser.parse(b"\n".join(lines), first_of_file=True)
+    assert [bad.index for bad in parsed.bad] == [499]
+    assert parsed.observed is not None
+    assert pickle.loads(pickle.dumps(parsed.observed)) == parsed.observed
+    evolution = evolve_schema(SCHEMA, [parsed.observed])
+    assert (evolution.added, evolution.refused) == (("s.y", "x"), ())
+    assert evolution.schema["fields"][-1] == field("x", "decimal(38,0)")
+    assert parser.parse(b'{"a":1}\n' * 500, first_of_file=False).observed is None
+    assert parser.parse(b"\n".join(lines), first_of_file=False).observed == parsed.observed
+    for _ in range(2):
+        assert parser.parse(b'{"x":1}\n' * 500, first_of_file=False).observed is not None
+    again = RecordParser(evolution.schema, ParsePolicy(unknown=Unknown.REPORT)).parse(
+        b"\n".join(lines), first_of_file=True
+    )
+    assert again.observed is None
+    assert again.table["x"][400].as_py() == 12345678901234567890123
+
+
+def test_where_every_line_is_for_the_reference_the_block_is_not_looked_at_twice() -> None:
+    schema = struct_of(field("a", "string"))
+    with mock.patch.object(parse_module, "find_suspects", wraps=find_suspects) as look:
+        parsed = RecordParser(schema).parse(b'{"a":1.50}\n' * 3000, first_of_file=True)
+    assert (parsed.bad, set(parsed.table["a"].to_pylist())) == ((), {"1.50"})
+    assert sum(len(call.args[0]) for call in look.call_args_list) < 100
