@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any, Generic
 
 from blizzard.core.codec import fence_app_id
 from blizzard.core.ledger import decode_ledger
 from blizzard.core.log import CommitFacts, TableFacts, Txn
+from blizzard.core.state import CheckpointState
 from blizzard.core.types import (
     BatchPlan,
     BatchResult,
+    BatchTicket,
     Budget,
     DataFile,
     Slice,
@@ -23,9 +26,12 @@ from blizzard.core.types import (
     SourceIdentity,
     TaskReport,
 )
-from blizzard.ports import CommitRequest, Pending, StopRequest
+from blizzard.errors import Temporary
+from blizzard.ports import CommitRequest, Pending, Result, StopRequest
+from blizzard.schema import DeltaSchema
 
-Line = int | None  # a record's id, or a blank line
+Line = int | str | None  # a record's id, a bad record, or a blank line
+BREAK = "the file breaks here"
 IDENTITY = SourceIdentity(root="mem:///source", pattern="*")
 
 
@@ -50,6 +56,9 @@ class World:
 
     sources: dict[str, list[Line]] = field(default_factory=dict)
     parquet: dict[str, list[int]] = field(default_factory=dict)
+    bad_parquet: dict[str, list[str]] = field(default_factory=dict)
+    quarantine: list[str] = field(default_factory=list)
+    quarantine_txn: int = 0
     log: list[tuple[CommitFacts, tuple[str, ...]]] = field(default_factory=list)
     names: int = 0
     clock_ms: int = 1_000
@@ -57,15 +66,20 @@ class World:
     def rows(self) -> list[int]:
         return [row for _, adds in self.log for path in adds for row in self.parquet[path]]
 
-    def committed_slices(self) -> list[int]:
-        """The records of the ledgers' slices, straight from the source files."""
-        ids = []
+    def committed_slices(self) -> list[int | str]:
+        """The records of the ledgers' slices, good and bad, straight from the source files; and what broke."""
+        ids: list[int | str] = []
         for commit, _ in self.log:
             ledger = decode_ledger(commit.user_metadata)
             for entry in ledger.entries if ledger else ():
                 lines = self.sources[entry.path][entry.from_record : entry.to_record]
                 ids += [line for line in lines if line is not None]
+                ids += [broken_name(entry.path)] if entry.broken is not None else []
         return ids
+
+    def name_parquet(self) -> str:
+        self.names += 1
+        return f"{self.names}.parquet"
 
     def foreign_commit(self, operation: str = "WRITE", mode: str = "Append") -> None:
         self._append(CommitFacts(version=len(self.log), timestamp_ms=self.tick(), operation=operation, mode=mode), ())
@@ -76,6 +90,11 @@ class World:
 
     def _append(self, commit: CommitFacts, adds: tuple[str, ...]) -> None:
         self.log.append((commit, adds))
+
+
+def broken_name(path: str) -> str:
+    """The row in quarantine for a file that broke."""
+    return f"broken {path}"
 
 
 @dataclass
@@ -95,6 +114,7 @@ class MemoryTable:
 
     table_id = "memory"
     schema_fingerprint = "fingerprint"
+    schema: DeltaSchema = {"type": "struct", "fields": []}
 
     def __init__(self, world: World, fault: Fault) -> None:
         self._world, self._fault = world, fault
@@ -150,6 +170,9 @@ class MemoryTable:
     def check_writable(self) -> None:
         return None
 
+    def add_columns(self, schema: DeltaSchema, *, pipeline: str) -> None:
+        raise NotImplementedError
+
     def make_durable(self, version: int) -> None:
         del version
         self._fault("durable")
@@ -173,6 +196,37 @@ class MemoryPlace:
         self.fault("after_create")
 
 
+@dataclass
+class MemoryQuarantine:
+    """As the real one: asks the table's own Txn before and after, and takes no exception for an answer."""
+
+    world: World
+    fault: Fault = no_fault
+
+    def settle(self, state: CheckpointState) -> None:
+        if not state.pending_quarantine:
+            return
+        for _ in range(3):
+            seen = self.world.quarantine_txn
+            if seen >= state.sequence:
+                return
+            try:
+                self.fault("before_settle")
+                if self.world.quarantine_txn != seen:
+                    raise ConflictError("Concurrent transaction failed")
+                for name in state.pending_quarantine:
+                    self.world.quarantine += self.world.bad_parquet[name]
+                self.world.quarantine_txn = state.sequence
+                self.fault("after_settle")
+            except ConflictError:
+                continue
+        if self.world.quarantine_txn < state.sequence:
+            raise Temporary("the quarantine table does not answer", kind="quarantine_failed")
+
+    def count(self) -> int:
+        return len(self.world.quarantine)
+
+
 # How many lines of a slice an attempt takes, given how many are left of it; a task takes at least one.
 Appetite = Callable[[int], int]
 
@@ -184,8 +238,13 @@ class MemoryIngestor:
     appetite: Appetite
     fault: Fault = no_fault
 
-    def run(self, plan: BatchPlan, *, sequence: int, stop: StopRequest) -> BatchResult:
-        del sequence, stop
+    schema_fingerprint = "fingerprint"
+
+    def adopt(self, schema: DeltaSchema) -> None:
+        raise NotImplementedError
+
+    def run(self, plan: BatchPlan, *, ticket: BatchTicket, stop: StopRequest) -> BatchResult:
+        del ticket, stop
         self.fault("before_ingest")
         reports = []
         for task in plan.tasks:
@@ -198,6 +257,7 @@ class MemoryIngestor:
     def _attempt(self, slices: tuple[Slice, ...], budget: Budget, slot: int = 0) -> TaskReport:
         left = budget.max_records if budget.max_records is not None else 1 << 30
         rows: list[int] = []
+        bad: list[str] = []
         reports: list[SliceReport] = []
         for piece in slices:
             lines = self.world.sources[piece.path][piece.from_record :]
@@ -205,29 +265,45 @@ class MemoryIngestor:
             take = min(left, len(lines), wanted if reports else max(1, wanted))
             if take == 0 and lines:
                 break  # out of budget: this slice and the rest are not started
+            if BREAK in lines[:take]:
+                bad.append(broken_name(piece.path))
+                reports.append(_report(piece, [], finished=True, broken=BREAK))
+                continue
             taken = lines[:take]
-            found = [line for line in taken if line is not None]
-            rows += found
+            rows += [line for line in taken if isinstance(line, int)]
+            bad += [line for line in taken if isinstance(line, str)]
             left -= take
-            reports.append(
-                SliceReport(
-                    path=piece.path,
-                    size_bytes=piece.size_bytes,
-                    etag=piece.etag,
-                    from_record=piece.from_record,
-                    to_record=piece.from_record + take,
-                    finished=take == len(lines),
-                    rows=len(found),
-                    blank=take - len(found),
-                )
-            )
+            reports.append(_report(piece, taken, finished=take == len(lines)))
         files: tuple[DataFile, ...] = ()
+        quarantine: tuple[DataFile, ...] = ()
         if rows:
-            self.world.names += 1
-            path = f"{self.world.names}.parquet"
+            path = self.world.name_parquet()
             self.world.parquet[path] = rows
-            files = (DataFile(path=path, size_bytes=len(rows), rows=len(rows), stats="{}", modified_ms=0),)
-        return TaskReport(slot=slot, slices=tuple(reports), files=files)
+            files = (_data_file(path, len(rows)),)
+        if bad:
+            path = self.world.name_parquet()
+            self.world.bad_parquet[path] = bad
+            quarantine = (_data_file(path, len(bad)),)
+        return TaskReport(slot=slot, slices=tuple(reports), files=files, quarantine=quarantine)
+
+
+def _report(piece: Slice, taken: list[Line], *, finished: bool, broken: str | None = None) -> SliceReport:
+    return SliceReport(
+        path=piece.path,
+        size_bytes=piece.size_bytes,
+        etag=piece.etag,
+        from_record=piece.from_record,
+        to_record=piece.from_record + len(taken),
+        finished=finished,
+        rows=sum(isinstance(line, int) for line in taken),
+        bad=sum(isinstance(line, str) for line in taken),
+        blank=sum(line is None for line in taken),
+        broken=broken,
+    )
+
+
+def _data_file(path: str, rows: int) -> DataFile:
+    return DataFile(path=path, size_bytes=rows, rows=rows, stats="{}", modified_ms=0)
 
 
 class MemoryBackground:
@@ -235,19 +311,20 @@ class MemoryBackground:
 
     def __init__(self, at_once: Callable[[], bool]) -> None:
         self._at_once = at_once
-        self._last: MemoryPending | None = None
+        self._last: MemoryPending[Any] | None = None
 
-    def start(self, commit: Callable[[], int]) -> Pending:
-        self._last = MemoryPending(commit, self._last)
+    def start(self, commit: Callable[[], Result]) -> Pending[Result]:
+        pending = MemoryPending(commit, self._last)
+        self._last = pending
         if self._at_once():
-            self._last.run()
-        return self._last
+            pending.run()
+        return pending
 
 
-class MemoryPending:
-    def __init__(self, commit: Callable[[], int], before: MemoryPending | None) -> None:
+class MemoryPending(Generic[Result]):
+    def __init__(self, commit: Callable[[], Result], before: MemoryPending[Any] | None) -> None:
         self._commit, self._before = commit, before
-        self._outcome: int | Exception | None = None
+        self._outcome: Result | Exception | None = None
 
     def run(self) -> None:
         if self._before is not None:
@@ -265,7 +342,7 @@ class MemoryPending:
         self.run()
         return self._outcome if isinstance(self._outcome, Exception) else None
 
-    def result(self) -> int:
+    def result(self) -> Result:
         self.run()
         if isinstance(self._outcome, Exception):
             raise self._outcome

@@ -15,15 +15,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from blizzard.api import LocalSource
+from blizzard.core.bad import BadPolicy
 from blizzard.core.batch import RunIdentity, next_state, seal, state_before
 from blizzard.core.plan import Limits, plan_batch
 from blizzard.core.recover import Fresh, StartFrom
 from blizzard.core.state import CheckpointState, SourceState
-from blizzard.core.types import BatchPlan, BatchResult
+from blizzard.core.types import BatchPlan, BatchResult, BatchTicket
+from blizzard.delta.quarantine import DeltaRsQuarantine
 from blizzard.delta.table import DeltaRsPlace, DeltaRsTable
 from blizzard.pipeline import run_pipeline
-from blizzard.ports import CommitRequest, Pending, Ports, StopRequest, TablePlace
+from blizzard.ports import CommitRequest, Pending, Ports, Result, StopRequest, TablePlace
+from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
+from blizzard.schema.layout import TableLayout, layout_of
 from blizzard.schema.load import load_schema
 from blizzard.source.uri import locate_source
 from blizzard.starting import RunSettings
@@ -48,10 +52,17 @@ class InProcessIngestor:
     before_reading: Hook = nothing
     while_reading: Hook = nothing
 
-    def run(self, plan: BatchPlan, *, sequence: int, stop: StopRequest) -> BatchResult:
+    @property
+    def schema_fingerprint(self) -> str:
+        return fingerprint(self.spec.layout.schema)
+
+    def adopt(self, schema: DeltaSchema) -> None:
+        self.spec = replace(self.spec, layout=self.spec.layout.with_schema(schema))
+
+    def run(self, plan: BatchPlan, *, ticket: BatchTicket, stop: StopRequest) -> BatchResult:
         del stop
         self.before_reading()
-        reports = tuple(run_task(self.spec, task, sequence=sequence) for task in plan.tasks)
+        reports = tuple(run_task(self.spec, task, ticket) for task in plan.tasks)
         self.while_reading()
         return BatchResult(reports=reports)
 
@@ -59,8 +70,8 @@ class InProcessIngestor:
 class AtOnce:
     """Commits land before the next batch is planned, so that a test knows what happens when."""
 
-    def start(self, commit: Callable[[], int]) -> Pending:
-        outcome: Future[int] = Future()
+    def start(self, commit: Callable[[], Result]) -> Pending[Result]:
+        outcome: Future[Result] = Future()
         try:
             outcome.set_result(commit())
         except Exception as e:
@@ -119,6 +130,16 @@ class Flow:
         return self.folder / "table"
 
     @property
+    def quarantine(self) -> DeltaRsQuarantine:
+        return DeltaRsQuarantine(root=str(self.folder / "table_quarantine"), clock=self.clock, progress=self.told)
+
+    def quarantined(self) -> list[dict[str, Any]]:
+        """Every row of the quarantine table."""
+        table = self.quarantine.open()
+        rows = [] if table is None else table.to_pyarrow_table().to_pylist()
+        return sorted(rows, key=lambda r: (r["source_file"], r["line"] or 0))
+
+    @property
     def place(self) -> DeltaRsPlace:
         return DeltaRsPlace(root=str(self.table), schema=load_schema(self.ddl), clock=self.clock)
 
@@ -131,12 +152,21 @@ class Flow:
         assert table is not None
         return table
 
+    def layout(self) -> TableLayout:
+        """As the table has it, or as it will be made."""
+        table = self.place.open()
+        if table is None:
+            return layout_of(load_schema(self.ddl), ())
+        return layout_of(table.schema, table.partition_columns)
+
     def spec(self, **changes: Any) -> JobSpec:
         spec = JobSpec(
             source_root=str(self.src),
             compression="auto",
             table_root=str(self.table),
-            schema=load_schema(self.ddl),
+            layout=self.layout(),
+            pipeline=self.pipeline,
+            quarantine_root=self.quarantine.root,
             run_id=f"run{self.runs}",
             target_file_bytes=1 << 30,
             codec="snappy",
@@ -154,16 +184,20 @@ class Flow:
         slots: int = 2,
         limits: Limits | None = None,
         spec: dict[str, Any] | None = None,
+        bad: BadPolicy | None = None,
+        accepts_loss: bool = False,
         **settings: Any,
     ) -> Summary:
         """A run as a new process would make it."""
         self.runs += 1
         table = self.place.open()
-        described = {"indexed_columns": table.indexed_columns} if table is not None else {}
+        described: dict[str, Any] = {"indexed_columns": table.indexed_columns} if table is not None else {}
+        described["bad"] = bad or BadPolicy()
         ingestor = InProcessIngestor(self.spec(**described | (spec or {})), slots, before_reading, while_reading)
         ports = Ports(
             source=self.source,
             place=place or self.place,
+            quarantine=replace(self.quarantine, accepts_loss=accepts_loss),
             ingestor=ingestor,
             background=AtOnce(),
             clock=self.clock,
@@ -173,8 +207,8 @@ class Flow:
         given = RunSettings(
             pipeline=self.pipeline,
             run_id=f"run{self.runs}",
-            schema_fingerprint=fingerprint(load_schema(self.ddl)),
             limits=limits or Limits(),
+            bad=bad or BadPolicy(),
         )
         summary = Summary()
         run_pipeline(ports, replace(given, **settings), summary)
@@ -201,7 +235,8 @@ class Flow:
         before = state_before(position, identity, version=table.version, timestamp_ms=0)
         before = replace(before, sequence=table.fence(self.pipeline) or 0)
         plan = plan_batch(before.source_state, self.source.list(), Limits(), slots=1)
-        result = InProcessIngestor(spec).run(plan, sequence=before.sequence + 1, stop=NeverStop())
+        ticket = BatchTicket(sequence=before.sequence + 1, planned_ms=self.clock.now_ms(), table_id=table.table_id)
+        result = InProcessIngestor(spec).run(plan, ticket=ticket, stop=NeverStop())
         state = next_state(before, plan, result, batch_id=f"batch-{name}", now_ms=self.clock.now_ms())
         return Batch(state=replace(state, **changes), result=result)
 

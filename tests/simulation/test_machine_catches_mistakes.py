@@ -15,6 +15,7 @@ import blizzard.delta.commit
 import blizzard.pipeline
 from blizzard.core.outcome import Landed, NotLanded, decide_commit_outcome
 from blizzard.core.state import Finished, RecordsRead, SourceState
+from blizzard.testing.memory import MemoryQuarantine
 from tests.simulation.test_pipeline_machine import PipelineMachine
 
 
@@ -48,6 +49,16 @@ def a_restore_goes_unnoticed(*_: Any, **__: Any) -> None:
     return None
 
 
+def pending_bad_records_are_forgotten(self: MemoryQuarantine, state: Any) -> None:
+    del state
+
+
+def bad_records_are_added_without_looking(self: MemoryQuarantine, state: Any) -> None:
+    for name in state.pending_quarantine:
+        self.world.quarantine += self.world.bad_parquet[name]
+    self.world.quarantine_txn = state.sequence
+
+
 @pytest.mark.parametrize(
     ("module", "name", "mistake"),
     [
@@ -57,6 +68,8 @@ def a_restore_goes_unnoticed(*_: Any, **__: Any) -> None:
         (blizzard.delta.commit, "decide_commit_outcome", an_exception_means_it_did_not_land),
         (blizzard.delta.commit, "decide_commit_outcome", somebody_elses_commit_is_taken_for_ours),
         (blizzard.delta.commit, "check_rewrites", a_restore_goes_unnoticed),
+        (MemoryQuarantine, "settle", pending_bad_records_are_forgotten),
+        (MemoryQuarantine, "settle", bad_records_are_added_without_looking),
     ],
 )
 def test_the_machine_catches(module: Any, name: str, mistake: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,24 +22,28 @@ from blizzard.starting import RunSettings
 from blizzard.stopping import NeverStop
 from blizzard.summary import Summary
 from blizzard.testing.memory import (
+    BREAK,
     ConflictError,
     Crash,
     Fault,
+    Line,
     MemoryBackground,
     MemoryClock,
     MemoryIngestor,
     MemoryPlace,
+    MemoryQuarantine,
     MemorySource,
     World,
+    broken_name,
     no_fault,
 )
 
 STEPS = [
     *("before_create", "after_create", "observe", "before_ingest", "between_tasks", "after_ingest"),
-    *("refresh", "look", "before_append", "after_append", "durable"),
+    *("refresh", "look", "before_append", "after_append", "durable", "before_settle", "after_settle"),
 ]
 # Where the edge may raise without the process dying: any exception of a commit means "unknown".
-ANSWERS = ["before_append", "after_append"]
+ANSWERS = ["before_append", "after_append", "before_settle", "after_settle"]
 
 limits = st.builds(
     Limits,
@@ -69,6 +73,7 @@ class PipelineMachine(RuleBasedStateMachine):
         ports = Ports(
             source=MemorySource(self.world),
             place=MemoryPlace(self.world, fault),
+            quarantine=MemoryQuarantine(self.world, fault),
             ingestor=MemoryIngestor(self.world, data.draw(st.integers(1, 3), "slots"), appetite, fault),
             background=MemoryBackground(lambda: data.draw(st.booleans(), "commit at once")),
             clock=MemoryClock(self.world),
@@ -79,7 +84,6 @@ class PipelineMachine(RuleBasedStateMachine):
         run_settings = RunSettings(
             pipeline="p",
             run_id=f"run{self.runs}",
-            schema_fingerprint="fingerprint",
             limits=limit,
             max_inflight=inflight,
             **changes,
@@ -91,18 +95,26 @@ class PipelineMachine(RuleBasedStateMachine):
 
     @rule(
         uploads=st.dictionaries(
-            st.text("abcd", min_size=1, max_size=4), st.lists(st.booleans(), max_size=12), min_size=1, max_size=8
+            st.text("abcd", min_size=1, max_size=4),
+            st.tuples(st.lists(st.sampled_from(["good", "good", "bad", "blank"]), max_size=12), st.integers(0, 60)),
+            min_size=1,
+            max_size=8,
         )
     )
-    def upload(self, uploads: dict[str, list[bool]]) -> None:
+    def upload(self, uploads: dict[str, tuple[list[str], int]]) -> None:
         mark = self._mark()
-        for name, lines in uploads.items():
+        for name, (kinds, break_at) in uploads.items():
             if name in self.world.sources:
                 continue
             if mark is not None and name <= mark:
                 self.late.add(name)
-            self.world.sources[name] = [self.next_id + i if record else None for i, record in enumerate(lines)]
-            self.next_id += len(lines)
+            lines: list[Line] = []
+            for kind in kinds:
+                lines.append({"good": self.next_id, "bad": f"bad {self.next_id}", "blank": None}[kind])
+                self.next_id += 1
+            if break_at < len(lines):
+                lines[break_at] = BREAK
+            self.world.sources[name] = lines
 
     @rule(data=st.data(), limit=limits)
     def run_to_the_end(self, data: st.DataObject, limit: Limits) -> None:
@@ -111,10 +123,13 @@ class PipelineMachine(RuleBasedStateMachine):
         summary = self.drive(data, limit)
         assert summary.backlog_files == 0
         assert summary.late_files == len(self.late)
-        expected = {
-            i for name, ids in self.world.sources.items() if name not in self.late for i in ids if i is not None
-        }
-        assert set(self.world.rows()) == expected
+        found = {*self.world.rows(), *self.world.quarantine}
+        broken = {name for name in self.world.sources if broken_name(name) in found}
+        for name, lines in self.world.sources.items():
+            if name not in self.late and name not in broken:
+                assert found.issuperset(line for line in lines if line is not None)
+            if BREAK in lines:
+                assert name in self.late or name in broken
 
     @rule(data=st.data(), limit=limits, batches=st.integers(1, 3))
     def run_a_few_batches(self, data: st.DataObject, limit: Limits, batches: int) -> None:
@@ -138,8 +153,8 @@ class PipelineMachine(RuleBasedStateMachine):
         try:
             self.drive(data, limit, _strike(step, nth, ConflictError("Concurrent transaction failed"), times))
         except Temporary as e:
-            assert e.kind == "commit_failed"
-            assert step == "before_append"
+            expected = {"before_append": "commit_failed", "before_settle": "quarantine_failed"}
+            assert e.kind == expected[step]
 
     @rule(data=st.data(), limit=limits, step=st.sampled_from(STEPS), nth=st.integers(1, 3))
     def second_driver(self, data: st.DataObject, limit: Limits, step: str, nth: int) -> None:
@@ -205,24 +220,34 @@ class PipelineMachine(RuleBasedStateMachine):
 
     @invariant()
     def each_record_of_the_committed_slices_is_in_the_table_once(self) -> None:
-        rows = Counter(self.world.rows())
-        assert rows == Counter(self.world.committed_slices())
-        assert not rows or max(rows.values()) == 1
+        rows = Counter[int | str](self.world.rows())
+        committed = Counter(self.world.committed_slices())
+        assert not committed or max(committed.values()) == 1
+        assert rows == Counter(i for i in committed if isinstance(i, int))
+
+    @invariant()
+    def the_quarantine_holds_each_bad_record_of_the_committed_slices_once_but_for_the_newest_commit(self) -> None:
+        bad = Counter(i for i in self.world.committed_slices() if isinstance(i, str))
+        held = Counter(self.world.quarantine)
+        found = pipelines_of(c for c, _ in reversed(self.world.log)).get("p")
+        if found is not None and self.world.quarantine_txn < found[1].sequence:
+            held += Counter(i for name in found[1].pending_quarantine for i in self.world.bad_parquet[name])
+        assert held == bad
 
     @invariant()
     def every_listed_file_at_or_before_the_mark_is_committed_or_named(self) -> None:
         found = pipelines_of(c for c, _ in reversed(self.world.log)).get("p")
         if found is None:
             return
-        state, rows = found[1].source_state, set(self.world.rows())
+        state, rows, committed = found[1].source_state, set(self.world.rows()), set(self.world.committed_slices())
         for name, lines in self.world.sources.items():
-            ids = [i for i in lines if i is not None]
+            ids = [i for i in lines if isinstance(i, int)]
             if name in self.late:
                 assert not rows.intersection(ids)
             elif state.is_finished(name):
-                assert rows.issuperset(ids)
+                assert rows.issuperset(ids) or broken_name(name) in committed
             else:
-                taken = [i for i in lines[: state.records_read(name)] if i is not None]
+                taken = [i for i in lines[: state.records_read(name)] if isinstance(i, int)]
                 assert rows.intersection(ids) == set(taken)
 
     def _mark(self) -> str | None:
