@@ -1,4 +1,4 @@
-"""The records in quarantine: counted, shown, exported, deleted. Needs no Spark, and never holds more than a few of them.
+"""The records in quarantine: counted, shown, exported, deleted. Needs no Spark, and holds only a few of them at a time.
 
 Replaying them is in `replay.py`.
 """

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any
 
 import orjson
 
 from blizzard import dlq
+from blizzard.delta.quarantine import DeltaRsQuarantine
 from blizzard.errors import ConfigError
 from blizzard.source.uri import file_uri, local_path
 from blizzard.tasks.quarantine import Selection
@@ -73,9 +74,13 @@ def add_dlq_parser(commands: Any) -> None:
 
 def _table_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--table", metavar="URI", help="the Delta table that the records were meant for")
-    parser.add_argument("--quarantine", metavar="URI", help="the quarantine table; default: the table's path and _quarantine")
+    parser.add_argument(
+        "--quarantine", metavar="URI", help="the quarantine table; default: the table's path and _quarantine"
+    )
     parser.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
-    parser.add_argument("--sequence", type=_positive, metavar="N", help="only what the commit of this sequence put there")
+    parser.add_argument(
+        "--sequence", type=_positive, metavar="N", help="only what the commit of this sequence put there"
+    )
     parser.add_argument("--file", metavar="NAME", help="only this source file, by its path below the source")
     parser.add_argument("--kind", metavar="KIND", help="only this kind of error, such as bad_json")
     parser.add_argument("--json", action="store_true", help="as JSON")
@@ -102,7 +107,7 @@ def dispatch(options: argparse.Namespace) -> int:
             return _purge(options)
 
 
-def _open(options: argparse.Namespace) -> dlq.DeltaRsQuarantine:
+def _open(options: argparse.Namespace) -> DeltaRsQuarantine:
     from blizzard.api import SystemClock
 
     root = dlq.quarantine_root(table=options.table, quarantine=options.quarantine)
@@ -138,7 +143,9 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _group_cells(g: dlq.Group) -> list[str]:
-    sequences = str(g.first_sequence) if g.first_sequence == g.last_sequence else f"{g.first_sequence}-{g.last_sequence}"
+    sequences = (
+        str(g.first_sequence) if g.first_sequence == g.last_sequence else f"{g.first_sequence}-{g.last_sequence}"
+    )
     times = [f"{time:%Y-%m-%d %H:%M:%S}Z" for time in (g.oldest, g.newest)]
     return [g.pipeline, printable(g.source_file), g.error_kind, f"{g.records:,}", sequences, *times]
 
@@ -163,9 +170,10 @@ def _print_record(record: dlq.Record, *, limit: int | None) -> None:
     place += [f"line {record['line']}"] if record["line"] is not None else []
     place += [f"byte {record['byte_offset']}"] if record["byte_offset"] is not None else []
     _print(", ".join(place))
-    why = f"{record['error_kind']}: {printable(record['message'])}"
-    _print(f"  why     {why}{f' (column {printable(record["column"])})' if record['column'] else ''}")
-    _print(f"  since   {dlq.time_text(record['quarantined_at'])}, pipeline {record['pipeline']}, sequence {record['sequence']}")
+    column = f" (column {printable(record['column'])})" if record["column"] else ""
+    _print(f"  why     {record['error_kind']}: {printable(record['message'])}{column}")
+    since = dlq.time_text(record["quarantined_at"])
+    _print(f"  since   {since}, pipeline {record['pipeline']}, sequence {record['sequence']}")
     if record["raw"] is None:
         _print("  line    none: the file could not be read")
         return
@@ -198,18 +206,44 @@ def _export(options: argparse.Namespace) -> int:
     return 0
 
 
+def _replay(options: argparse.Namespace) -> int:
+    from blizzard.cli import make_job
+    from blizzard.progress import TerminalProgress
+    from blizzard.replay import replay_job
+
+    if options.quarantine is not None:
+        options.assignments = [*options.assignments, f"quarantine.path={options.quarantine}"]
+    job, progress = make_job(options), TerminalProgress()
+    try:
+        done = replay_job(job, _selection(options), progress=progress)
+    finally:
+        progress.close()
+    if options.json:
+        _print(orjson.dumps(asdict(done)).decode())
+    elif done.replayed:
+        _print(
+            f"{_count(done.replayed)} appended in version {done.delta_version} (sequence {done.sequence});"
+            f" {done.still_bad:,} still in quarantine"
+        )
+    elif done.still_bad:
+        _print(f"nothing appended: {_count(done.still_bad)} failed again. Nothing was changed.")
+    else:
+        _print(f"nothing to replay for pipeline {job.pipeline}. See: blizzard dlq list")
+    return 0
+
+
 def _purge(options: argparse.Namespace) -> int:
     quarantine, selection = _open(options), _selection(options)
     if options.older_than is not None:
         age = dlq.parse_age(options.older_than)
-        selection = dlq.replace(selection, before=dlq.moment_before(quarantine.clock, age))
+        selection = replace(selection, before=dlq.moment_before(quarantine.clock, age))
     if selection == Selection() and not options.all:
         raise ConfigError("purge needs --older-than or a filter; --all deletes everything", kind="usage")
     count = dlq.count_records(quarantine, selection)
     if count and not options.yes:
         raise ConfigError(
-            f"{_count(count)} of {quarantine.root} would be deleted for ever. Look at them with dlq show, keep them with"
-            f" dlq export, and repeat the command with --yes to delete them.",
+            f"{_count(count)} of {quarantine.root} would be deleted for ever. Look at them with dlq show, keep them"
+            f" with dlq export, and repeat the command with --yes to delete them.",
             kind="not_confirmed",
         )
     deleted = dlq.purge(quarantine, selection) if count else 0

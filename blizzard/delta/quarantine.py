@@ -1,8 +1,8 @@
 """The quarantine table: bad records, each once, in step with the main table.
 
 A commit of the main table names the files of its bad records as pending. `settle` adds them here afterwards, with a
-Txn of its own (`blizzard-dlq:…`) at that commit's sequence: however often it is called for a commit, and whoever calls it,
-they are added once. It runs before the next commit of the main table, and first thing after a restart.
+Txn of its own (`blizzard-dlq:…`) at that commit's sequence: however often it is called for a commit, and whoever calls
+it, they are added once. It runs before the next commit of the main table, and first thing after a restart.
 
 A replay's commit also says which records it took: `settle` first deletes those, then adds what it could not mend.
 """

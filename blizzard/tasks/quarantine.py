@@ -21,9 +21,9 @@ from blizzard.schema.arrow import to_arrow
 from blizzard.schema.ddl import parse_ddl
 
 QUARANTINE_SCHEMA: DeltaSchema = parse_ddl(
-    "pipeline STRING, table_id STRING, sequence BIGINT, run_id STRING, source_file STRING, source_etag STRING, line BIGINT,"
-    " byte_offset BIGINT, raw BINARY, raw_bytes BIGINT, complete BOOLEAN, error_kind STRING, message STRING,"
-    " column STRING, quarantined_at TIMESTAMP"
+    "pipeline STRING, table_id STRING, sequence BIGINT, run_id STRING, source_file STRING, source_etag STRING,"
+    " line BIGINT, byte_offset BIGINT, raw BINARY, raw_bytes BIGINT, complete BOOLEAN, error_kind STRING,"
+    " message STRING, column STRING, quarantined_at TIMESTAMP"
 )
 ARROW_SCHEMA: pa.Schema = to_arrow(QUARANTINE_SCHEMA)
 
@@ -68,7 +68,9 @@ class Selection:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for name, _, _ in self._conditions())) + (("complete",) if self.complete else ())
+        return tuple(dict.fromkeys(name for name, _, _ in self._conditions())) + (
+            ("complete",) if self.complete else ()
+        )
 
     @property
     def predicate(self) -> str | None:
