@@ -186,7 +186,7 @@ def parse_age(text: str) -> timedelta:
 
 
 def moment_before(clock: Clock, age: timedelta) -> datetime:
-    return max(_EPOCH, _EPOCH + timedelta(milliseconds=clock.now_ms()) - age)
+    return _EPOCH + max(timedelta(0), timedelta(milliseconds=clock.now_ms()) - age)
 
 
 def purge(quarantine: DeltaRsQuarantine, selection: Selection) -> int:
