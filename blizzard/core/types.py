@@ -152,6 +152,8 @@ class DataFile:
     rows: int
     stats: str  # Delta's JSON: numRecords, minValues, maxValues, nullCount
     modified_ms: int
+    # As the log writes them, in the order of the table's partition columns.
+    partition_values: tuple[tuple[str, str | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

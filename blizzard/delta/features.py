@@ -1,7 +1,8 @@
 """Which tables can be appended to by writing files and Add actions alone.
 
-A feature this committer would silently break (a constraint it does not check, a column mapping it does not
-apply) is refused before anything is written.
+A feature that would silently be broken (a constraint nobody checks, a column mapping nobody applies) is refused before
+anything is written. Some of it is the committer's work, and there the other committer may be able to do it; what the
+files themselves would have to keep, neither can.
 """
 
 from __future__ import annotations
@@ -12,50 +13,73 @@ from typing import Any
 from blizzard.errors import Refused
 from blizzard.schema import DeltaSchema
 
-# What an append of plain Parquet files with complete statistics honours.
+# What an append of plain Parquet files with complete statistics honours. The last row asks something of files only
+# where a column or a property uses it, and that is looked at.
 _HONOURED = frozenset(
     [
-        "appendOnly",
-        "changeDataFeed",
-        "deletionVectors",
-        "invariants",
-        "timestampNtz",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
+        *("appendOnly", "changeDataFeed", "deletionVectors", "invariants", "timestampNtz", "v2Checkpoint"),
+        *("checkConstraints", "columnMapping", "generatedColumns"),
+    ]
+)
+# What delta-rs does not commit to, and Spark's own transaction takes care of; the last row again only where used.
+_SPARK_COMMITS = frozenset(
+    [
+        *("clustering", "domainMetadata", "inCommitTimestamp", "rowTracking", "vacuumProtocolCheck"),
+        *("allowColumnDefaults", "identityColumns"),
     ]
 )
 
+# What a column's metadata asks of whoever writes it.
+_COLUMN_DUTIES = {
+    "delta.invariants": "has an invariant, which would go unchecked",
+    "delta.generationExpression": "is generated, and the records do not hold it",
+    "delta.identity.start": "is an identity column, and the records do not hold it",
+    "CURRENT_DEFAULT": "has a default, which records without a value would not get",
+    "__CHAR_VARCHAR_TYPE_STRING": "is CHAR or VARCHAR, and its length would go unchecked",
+}
 
-def check_features(schema: DeltaSchema, protocol: Any, metadata: Any) -> None:
-    problem = _find_problem(schema, protocol, dict(metadata.configuration), list(metadata.partition_columns))
+
+def check_features(schema: DeltaSchema, protocol: Any, metadata: Any, *, committer: str = "delta-rs") -> None:
+    configuration, features = dict(metadata.configuration), _writer_features(protocol)
+    problem = _find_problem(schema, configuration) or _find_unknown(features, _HONOURED | _SPARK_COMMITS)
     if problem is not None:
-        raise Refused(f"this table cannot be written by the delta-rs committer: {problem}", kind="table_feature")
+        raise Refused(f"blizzard cannot write this table: {problem}", kind="table_feature")
+    problem = _find_unknown(features, _HONOURED)
+    if problem is not None and committer != "delta-spark":
+        raise Refused(
+            f"the {committer} committer cannot write this table: {problem}. The delta-spark committer can.",
+            kind="table_feature",
+        )
 
 
-def _find_problem(
-    schema: DeltaSchema, protocol: Any, configuration: Mapping[str, str], partition_columns: list[str]
-) -> str | None:
-    if partition_columns:
-        return f"it is partitioned by {', '.join(partition_columns)}, which this version does not write"
+def _writer_features(protocol: Any) -> set[str]:
+    return set(protocol.writer_features or ()) if protocol.min_writer_version >= 7 else set()
+
+
+def _find_unknown(features: set[str], known: frozenset[str]) -> str | None:
+    unknown = sorted(features - known)
+    return f"it uses the writer feature {unknown[0]}" if unknown else None
+
+
+def _find_problem(schema: DeltaSchema, configuration: Mapping[str, str]) -> str | None:
     constraints = sorted(k for k in configuration if k.startswith("delta.constraints."))
     if constraints:
         return f"it has the constraint {constraints[0].removeprefix('delta.constraints.')}, which would go unchecked"
     if configuration.get("delta.columnMapping.mode", "none") != "none":
-        return "it uses column mapping"
-    unknown = sorted(set(protocol.writer_features or ()) - _HONOURED)
-    if protocol.min_writer_version >= 7 and unknown:
-        return f"it uses the writer feature {unknown[0]}"
+        return "it uses column mapping, and files would need its names"
+    for version in ("V1", "V2", "V3"):
+        if configuration.get(f"delta.enableIcebergCompat{version}", "false").lower() == "true":
+            return f"it is kept readable for Iceberg (icebergCompat{version}), and files would need its field ids"
     return next(_column_problems(schema, ""), None)
 
 
-def _column_problems(struct: Mapping[str, Any], prefix: str) -> Iterator[str]:
-    for field in struct["fields"]:
+def _column_problems(kind: Any, prefix: str) -> Iterator[str]:
+    """What the columns below a type ask for, also inside of arrays and maps."""
+    if not isinstance(kind, Mapping):
+        return
+    for field in kind.get("fields", ()):
         name, metadata = prefix + field["name"], field.get("metadata") or {}
-        if "delta.invariants" in metadata:
-            yield f"column {name} has an invariant, which would go unchecked"
-        if "delta.generationExpression" in metadata:
-            yield f"column {name} is generated"
-        if "delta.identity.start" in metadata:
-            yield f"column {name} is an identity column"
-        if isinstance(field["type"], dict) and field["type"].get("type") == "struct":
-            yield from _column_problems(field["type"], name + ".")
+        yield from (f"column {name} {duty}" for key, duty in _COLUMN_DUTIES.items() if key in metadata)
+        yield from _column_problems(field["type"], name + ".")
+    for part in ("elementType", "keyType", "valueType"):
+        yield from _column_problems(kind.get(part), prefix + part.removesuffix("Type") + ".")

@@ -19,6 +19,7 @@ from deltalake.transaction import AddAction
 
 from blizzard.core.codec import fence_app_id
 from blizzard.core.log import CommitFacts, TableFacts, names_pipeline, pipelines_of
+from blizzard.core.types import DataFile
 from blizzard.delta import log
 from blizzard.delta.features import check_features
 from blizzard.errors import ConfigError, Refused, Temporary
@@ -62,6 +63,10 @@ class DeltaRsTable:
     @property
     def configuration(self) -> dict[str, str]:
         return dict(self._handle.metadata().configuration)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        return tuple(self._handle.metadata().partition_columns)
 
     @property
     def indexed_columns(self) -> int:
@@ -127,11 +132,12 @@ class DeltaRsTable:
         return log.scan_back(self._root, self.version)
 
     def append(self, request: CommitRequest) -> None:
+        partition_by = self.partition_columns
         adds = [
             AddAction(
                 path=file.path,
                 size=file.size_bytes,
-                partition_values={},
+                partition_values=_partition_values(file, partition_by),
                 modification_time=file.modified_ms,
                 data_change=True,
                 stats=file.stats,
@@ -147,7 +153,7 @@ class DeltaRsTable:
             adds,
             mode="append",
             schema=self._handle.schema(),
-            partition_by=[],
+            partition_by=list(partition_by),
             commit_properties=CommitProperties(app_transactions=txns, custom_metadata={"userMetadata": request.ledger}),
             post_commithook_properties=_HOOKS,
         )
@@ -185,6 +191,7 @@ class DeltaRsPlace:
     root: str
     schema: DeltaSchema | None  # for creating it
     clock: Clock
+    partition_by: tuple[str, ...] = ()  # for creating it too
 
     def open(self) -> DeltaRsTable | None:
         if not os.path.exists(self.root):
@@ -217,6 +224,7 @@ class DeltaRsPlace:
             DeltaTable.create(
                 file_uri(self.root),
                 schema=deltalake.Schema.from_json(orjson.dumps(self.schema).decode()),
+                partition_by=list(self.partition_by),
                 configuration={_RETENTION_KEY: TXN_RETENTION},
                 commit_properties=CommitProperties(app_transactions=[fence]),
             )
@@ -231,6 +239,14 @@ class DeltaRsPlace:
                 raise ConfigError(f"the table at {self.root} could not be created: {e}", kind="table_create") from e
             return  # another driver made it first; what it made is looked at like any other table
         log.sync_commit(self.root, 0)
+
+
+def _partition_values(file: DataFile, partition_by: tuple[str, ...]) -> dict[str, str | None]:
+    # delta-rs commits a file that lacks a value, and reads null for it.
+    if tuple(name for name, _ in file.partition_values) != partition_by:
+        now = ", ".join(partition_by) or "nothing"
+        raise Refused(f"{file.path} was written before the table was partitioned by {now}", kind="table_replaced")
+    return dict(file.partition_values)
 
 
 def _planned_on(commit: CommitFacts, pipeline: str) -> int:

@@ -1,2 +1,243 @@
-def evolve_schema(*a):
-    raise NotImplementedError
+"""A schema that grows: what undeclared fields held, and the columns to add for it.
+
+Pure, and independent of the order in which lines were read or observations merged: tasks read in any order, and a
+retry must propose the same table. Nothing that is declared is ever changed, and every new column takes null.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from heapq import nsmallest
+from math import isfinite
+from typing import Any
+
+from blizzard.schema import MAX_DEPTH, ColumnPath, DeltaSchema, DeltaType, name_problems, show_path
+
+# The parser fills it; a source field of this name never becomes a column.
+RESCUED_COLUMN = "_rescued_data"
+
+# What one report may hold. Beyond that the smallest paths are kept, whatever the order they came in; the others are
+# seen again once these are columns.
+MAX_PATHS = 2000
+# An object with more different names than this is a map in disguise: its JSON is kept in a STRING.
+MAX_NEW_FIELDS = 200
+MAX_NAME_CHARACTERS = 255
+
+_INT64 = range(-(2**63), 2**63)
+_DECIMAL38 = range(-(10**38) + 1, 10**38)
+_NUMBERS = {"long", "decimal", "double"}
+# Delta without column mapping, which blizzard does not write, takes none of these.
+_UNUSABLE = re.compile(r"[ ,;{}()\n\t=]")
+# Capital T and Z and at most microseconds: what TIMESTAMP keeps exactly, and what `infer` proposes it for.
+_DATE_TIME = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2})(?:\.[0-9]{1,6}0*)?"
+    r"(?:Z|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
+)
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observations:
+    """The kinds of values that undeclared fields held, by path; an array's values are at `element`."""
+
+    kinds: Mapping[ColumnPath, frozenset[str]]
+
+    def merge(self, other: Observations) -> Observations:
+        merged = dict(self.kinds)
+        for path, kinds in other.kinds.items():
+            merged[path] = merged.get(path, frozenset()) | kinds
+        return Observations(kinds=_smallest(merged))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evolution:
+    """`added` and `refused` are the paths of columns; what is inside a new column is not listed again."""
+
+    schema: DeltaSchema
+    added: tuple[str, ...]
+    refused: tuple[str, ...]
+
+
+def undeclared_fields(record: Mapping[str, Any], schema: DeltaSchema) -> Iterator[tuple[ColumnPath, Any]]:
+    """Each field of a parsed record that the schema does not declare, and its value."""
+    return _undeclared(record, schema, ())
+
+
+def observe(found: Iterable[tuple[ColumnPath, Any]]) -> Observations:
+    """What these undeclared fields held; integers must be exact. Memory grows with the fields, up to a limit."""
+    kinds: dict[ColumnPath, frozenset[str]] = {}
+    for path, value in found:
+        _observe(kinds, path, value)
+        if len(kinds) > 2 * MAX_PATHS:
+            kinds = _smallest(kinds)
+    return Observations(kinds=_smallest(kinds))
+
+
+def evolve_schema(schema: DeltaSchema, observations: Iterable[Observations]) -> Evolution:
+    """The schema with a nullable column for every undeclared field that held a value, at the end of its struct."""
+    merged = Observations(kinds={})
+    for one in observations:
+        merged = merged.merge(one)
+    growth = _Growth(kinds=merged.kinds, names=_children(merged.kinds))
+    evolved = growth.of_struct(schema, ())
+    return Evolution(schema=evolved, added=tuple(growth.added), refused=tuple(growth.refused))
+
+
+def _smallest(kinds: dict[ColumnPath, frozenset[str]]) -> dict[ColumnPath, frozenset[str]]:
+    # A path that is among the smallest of all is so in every part: no order of merging can lose a kind of it.
+    return kinds if len(kinds) <= MAX_PATHS else {path: kinds[path] for path in nsmallest(MAX_PATHS, kinds)}
+
+
+def _undeclared(value: Any, data_type: DeltaType, path: ColumnPath) -> Iterator[tuple[ColumnPath, Any]]:
+    match data_type:
+        case {"type": "struct", "fields": fields} if isinstance(value, Mapping):
+            declared = {field["name"]: field["type"] for field in fields}
+            for name, item in value.items():
+                if name not in declared:
+                    yield (*path, name), item
+                elif item and not isinstance(declared[name], str):
+                    yield from _undeclared(item, declared[name], (*path, name))
+        case {"type": "array", "elementType": element} if isinstance(value, list) and not isinstance(element, str):
+            for item in value:
+                yield from _undeclared(item, element, (*path, "element"))
+        case {"type": "map", "valueType": inner} if isinstance(value, Mapping) and not isinstance(inner, str):
+            for item in value.values():
+                yield from _undeclared(item, inner, (*path, "value"))
+
+
+def _observe(kinds: dict[ColumnPath, frozenset[str]], path: ColumnPath, value: Any) -> None:
+    if len(path[-1]) > MAX_NAME_CHARACTERS:
+        path = (*path[:-1], path[-1][:MAX_NAME_CHARACTERS] + "…")
+    kind = _kind(value)
+    if len(path) == MAX_DEPTH and kind in ("object", "array"):
+        kind = "text"  # no column can be deeper
+    kinds[path] = kinds.get(path, frozenset()) | {kind}
+    if kind == "object":
+        for name, item in value.items():
+            _observe(kinds, (*path, name), item)
+    elif kind == "array":
+        for item in value:
+            _observe(kinds, (*path, "element"), item)
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() if value in _DECIMAL38:
+            return "long" if value in _INT64 else "decimal"
+        case int() | float():
+            return "double" if _fits_double(value) else "text"
+        case str():
+            return _text_kind(value)
+        case Mapping():
+            return "object"
+        case _:
+            return "array"
+
+
+def _fits_double(value: float) -> bool:
+    try:
+        return isfinite(float(value))
+    except OverflowError:
+        return False
+
+
+def _text_kind(value: str) -> str:
+    try:
+        if _DATE.fullmatch(value):
+            date.fromisoformat(value)
+            return "date"
+        if match := _DATE_TIME.fullmatch(value):
+            local, sign, hours, minutes = match.groups()
+            moment = datetime.fromisoformat(local)
+            ahead = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
+            # In UTC it must still be in the years 1 to 9999.
+            moment = moment + ahead if sign == "-" else moment - ahead
+            return "timestamp"
+    except (ValueError, OverflowError):
+        pass
+    return "text"
+
+
+def _children(paths: Iterable[ColumnPath]) -> dict[ColumnPath, set[str]]:
+    children: dict[ColumnPath, set[str]] = {}
+    for path in paths:
+        for depth, name in enumerate(path):
+            children.setdefault(path[:depth], set()).add(name)
+    return children
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Growth:
+    kinds: Mapping[ColumnPath, frozenset[str]]
+    names: Mapping[ColumnPath, set[str]]
+    added: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    def of_struct(self, struct: DeltaSchema, path: ColumnPath) -> DeltaSchema:
+        if path not in self.names:
+            return struct
+        declared = [{**old, "type": self._of_declared(old["type"], (*path, old["name"]))} for old in struct["fields"]]
+        new = self._new_fields(path, taken=[old["name"] for old in declared])
+        self.added.extend(show_path((*path, column["name"])) for column in new)
+        return {**struct, "fields": [*declared, *new]}
+
+    def _of_declared(self, data_type: DeltaType, path: ColumnPath) -> DeltaType:
+        # The observation may be older than the column: then it says what the whole field held, and what held
+        # something else than the column takes has nothing to say about the inside of it.
+        held = self.kinds.get(path, frozenset()) - {"null"}
+        match data_type:
+            case {"type": "struct"} if held <= {"object"}:
+                return self.of_struct(data_type, path)
+            case {"type": "array", "elementType": element} if held <= {"array"}:
+                return {**data_type, "elementType": self._of_declared(element, (*path, "element"))}
+            case {"type": "map", "valueType": value} if not held:
+                return {**data_type, "valueType": self._of_declared(value, (*path, "value"))}
+            case _:
+                return data_type
+
+    def _new_fields(self, path: ColumnPath, taken: list[str]) -> list[dict[str, Any]]:
+        fields: list[dict[str, Any]] = []
+        used = {name.lower() for name in taken}
+        for name in sorted(self.names.get(path, set()) - set(taken)):
+            refused_before = len(self.refused)
+            data_type = self._new_type((*path, name))
+            if data_type is None:
+                continue
+            if name.lower() in used or not _is_usable(name) or (not path and name.lower() == RESCUED_COLUMN):
+                del self.refused[refused_before:]
+                self.refused.append(show_path((*path, name)))
+                continue
+            used.add(name.lower())
+            fields.append({"name": name, "type": data_type, "nullable": True, "metadata": {}})
+        return fields
+
+    def _new_type(self, path: ColumnPath) -> DeltaType | None:
+        """The one type that takes all that was seen; None while that is nothing."""
+        kinds = self.kinds.get(path, frozenset()) - {"null"}
+        if kinds == {"object"}:
+            return self._new_struct(path)
+        if kinds == {"array"}:
+            element = self._new_type((*path, "element"))
+            return element and {"type": "array", "elementType": element, "containsNull": True}
+        if kinds and kinds <= _NUMBERS:
+            return "double" if "double" in kinds else "decimal(38,0)" if "decimal" in kinds else "long"
+        if len(kinds) == 1 and not kinds <= {"text"}:
+            return next(iter(kinds))  # boolean, date or timestamp
+        return "string" if kinds else None
+
+    def _new_struct(self, path: ColumnPath) -> DeltaType | None:
+        if len(self.names.get(path, ())) > MAX_NEW_FIELDS:
+            return "string"
+        fields = self._new_fields(path, taken=[])
+        return {"type": "struct", "fields": fields} if fields else None
+
+
+def _is_usable(name: str) -> bool:
+    return len(name) <= MAX_NAME_CHARACTERS and not _UNUSABLE.search(name) and not name_problems([name], ())

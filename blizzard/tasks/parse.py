@@ -7,9 +7,9 @@ maps, which pyarrow cannot read from JSON, go through the reference line by line
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
-from itertools import compress
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, compress, islice
 from operator import not_
 from typing import Any, TypeAlias
 
@@ -17,14 +17,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pa_json
 
-from blizzard.schema import DeltaSchema
+from blizzard.errors import SchemaError
+from blizzard.schema import ColumnPath, DeltaSchema, show_column, show_path
 from blizzard.schema.arrow import to_arrow
-from blizzard.source.lines import Positions, newline_positions
+from blizzard.schema.evolve import Observations
+from blizzard.source.lines import Positions
 from blizzard.tasks.convert import DoubtError, find_suspects, finish_table, holds_decimal, reading_type
-from blizzard.tasks.records import MAX_NESTING, WHITESPACE, LineError, Record, RecordReader, is_too_deep
+from blizzard.tasks.guards import UntidyError, check_bytes, guess_row
+from blizzard.tasks.policy import RESCUED_COLUMN, ParsePolicy, Unknown
+from blizzard.tasks.records import Record, RecordReader
+from blizzard.tasks.syntax import WHITESPACE, LineError
+from blizzard.tasks.undeclared import observe_lines, sample_lines, undeclared_in
 
 _BOM = b"\xef\xbb\xbf"
-_RETURN, _OPEN, _CLOSE = b"\r{}"
+_OPEN, _CLOSE = b"{}"
 
 # One call of pyarrow's reader costs 0.15 to 0.25 ms: the reference reads about this many lines in that time.
 _FEW_LINES = 8
@@ -35,61 +41,70 @@ _DOUBTS_BEFORE_SCREEN = 2
 _MAX_DOUBTS = 20
 # The reader counts a block in 32 bits.
 _MAX_BYTES = 1 << 30
-_SCAN_BYTES = 1 << 18
-
-# Two characters and how far apart they stand, to find candidates quickly.
-_CONSTANTS = ((b"N", 2, b"N"), (b"I", 2, b"f"))
-_EXPONENTS = ((b"+", 1, b"-"), (b"0", 1, b"x"), (b"0", 1, b"X"), (b"\\", 3, b"0"), (b"e", 1, b"-"), (b"E", 1, b"-"))
-# NaN and Inf, which pyarrow takes for numbers: bare, what follows is a comma or a bracket, unlike in "Info".
-# For decimals it also takes "1e+-1" and "1e0x2" (0.1 and 100), also in escapes, and for an exponent such as -100
-# it reads past its 76 powers of ten (apache/arrow#50965). With 38 digits of fraction at most, -29 is safe.
-_HAZARD = re.compile(
-    rb"(?:NaN|Inf(?:inity)?)[ \t\r\n]*[,\]}]"
-    rb"|\+-|(?<=[eE+])0[xX]|\\u00(?:2[bBdDeE]|3[0-9]|[46]5|[57]8)|(?<=[0-9.])[eE]-0*(?:[3-9][0-9]|[0-9]{3})"
-)
-_ROW_IN_MESSAGE = re.compile(r"in row (\d+)\s*$")
-_TEXT_IN_MESSAGE = re.compile(r"couldn't parse:(.+)$", re.DOTALL)
+# So many lines tell whether a look at all of them is worth its time.
+_SCREEN_SAMPLE = 64
+# Names of undeclared fields that one parser remembers.
+_MAX_NOTICED = 20
+_UNDECLARED = "unexpected field"  # in pyarrow's message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadLine:
-    """A line that is not a record. `index` counts the lines of the block from 0; `kind` is stable."""
+    """A line that is not a record. `index` counts the lines of the block from 0, `offset` its bytes, both with the
+    byte order mark; `kind` is stable."""
 
     index: int
     kind: str
     message: str
     column: str | None
     raw: bytes
+    offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedBlock:
-    """The good records in line order, and what became of the other lines."""
+    """The good records in line order, and what became of the other lines.
+
+    `row_lines` is the line of each row, counted from 0, or None where row i is line i. `unknown` names undeclared
+    fields that the parser has not named before; `observed` is what such fields held, if the policy asks for it.
+    """
 
     table: pa.Table
     lines: int
     blank: int
     bad: tuple[BadLine, ...]
+    row_lines: Positions | None = field(default=None, compare=False)
+    unknown: tuple[str, ...] = ()
+    observed: Observations | None = None
 
-
-class UntidyError(DoubtError):
-    """Not every line runs from { to }: blank lines, spaces around a record, or worse."""
+    @classmethod
+    def of_whole(cls, table: pa.Table) -> ParsedBlock:
+        """Every line is a row."""
+        return cls(table=table, lines=table.num_rows, blank=0, bad=())
 
 
 class RecordParser:
-    """Parses blocks of whole lines into tables of exactly `to_arrow(schema)`; keeps nothing between them."""
+    """Parses blocks of whole lines into tables of exactly `to_arrow(schema)`, and of `_rescued_data` if the policy
+    rescues. Between blocks it remembers the names of undeclared fields that it has told of, and nothing else."""
 
-    def __init__(self, schema: DeltaSchema) -> None:
+    def __init__(self, schema: DeltaSchema, policy: ParsePolicy | None = None) -> None:
         self._delta_schema = schema
-        self._schema: pa.Schema = to_arrow(schema)
-        self._reader = RecordReader(schema)
-        reading = [(column.name, reading_type(column.type)) for column in self._schema]
+        self._policy = policy or ParsePolicy()
+        self._declared: pa.Schema = to_arrow(schema)
+        self._schema = self._declared
+        if self._policy.rescues:
+            _refuse_rescued_column(self._declared)
+            self._schema = self._declared.append(pa.field(RESCUED_COLUMN, pa.string()))
+        self._reader = RecordReader(schema, self._policy, self._notice)
+        reading = [(column.name, reading_type(column.type)) for column in self._declared]
         self._is_fast = all(inner is not None for _, inner in reading)
-        self._holds_decimal = any(holds_decimal(column.type) for column in self._schema)
+        self._holds_decimal = any(holds_decimal(column.type) for column in self._declared)
         if self._is_fast:
-            self._parse_options = pa_json.ParseOptions(
-                explicit_schema=pa.schema(reading), unexpected_field_behavior="ignore"
-            )
+            self._strict = pa_json.ParseOptions(explicit_schema=pa.schema(reading), unexpected_field_behavior="error")
+            self._loose = pa_json.ParseOptions(explicit_schema=pa.schema(reading), unexpected_field_behavior="ignore")
+        self._is_strict = True
+        self._noticed: dict[ColumnPath, None] = {}
+        self._met_undeclared = False
 
     def parse(self, data: bytes, *, first_of_file: bool, newlines: Positions | None = None) -> ParsedBlock:
         """`newlines` is where they are in the block, if the caller knows."""
@@ -97,17 +112,27 @@ class RecordParser:
         if starts_with_bom:
             data = data[len(_BOM) :]
             newlines = None if newlines is None else newlines - len(_BOM)
-        tidied = data
+        known = len(self._noticed)
+        self._met_undeclared = False
+        if self._policy.unknown is Unknown.REPORT:
+            self._is_strict = True  # every block is to be told from one that holds nothing new
+        parsed = self._parse(data, newlines, starts_with_bom)
+        observed = self._look_around(data, parsed)
+        unknown = tuple(map(show_path, islice(self._noticed, known, None)))
+        return replace(parsed, unknown=unknown, observed=observed) if unknown or observed else parsed
+
+    def _parse(self, data: bytes, newlines: Positions | None, starts_with_bom: bool) -> ParsedBlock:
         try:
             try:
-                table = self._read_fast(data, newlines)
+                return ParsedBlock.of_whole(self._read_fast(data, newlines))
             except UntidyError:
-                tidied = _tidy(data)
-                table = self._read_fast(tidied)
+                table = self._read_fast(_tidy(data))
         except DoubtError as doubt:
             return self._parse_slowly(data, doubt, starts_with_bom)
-        lines = table.num_rows if tidied is data else data.count(b"\n") + (not data.endswith(b"\n"))
-        return ParsedBlock(table=table, lines=lines, blank=lines - table.num_rows, bad=())
+        lines = _split_lines(data, starts_with_bom)
+        row_lines = np.flatnonzero([bool(line.strip(WHITESPACE)) for line in lines])
+        blank = len(lines) - table.num_rows
+        return ParsedBlock(table=table, lines=len(lines), blank=blank, bad=(), row_lines=row_lines if blank else None)
 
     def _parse_slowly(self, data: bytes, doubt: DoubtError, starts_with_bom: bool) -> ParsedBlock:
         sorting = _Sorting(lines=_split_lines(data, starts_with_bom))
@@ -125,7 +150,7 @@ class RecordParser:
                 doubts += 1
                 pending += _cut(piece, again.row)
                 if doubts == _DOUBTS_BEFORE_SCREEN:
-                    pending = [sorting.screen(pending, self._delta_schema)]
+                    pending = [sorting.screen(pending, self._delta_schema, self._policy)]
             else:
                 sorting.keep(table, [index for index, _ in piece])
         return self._judge(sorting, _BOM if starts_with_bom else b"")
@@ -133,31 +158,83 @@ class RecordParser:
     def _judge(self, sorting: _Sorting, bom: bytes) -> ParsedBlock:
         records: list[Record] = []
         indexes: list[int] = []
-        bad: list[BadLine] = []
+        faults: list[tuple[int, LineError]] = []
         for index in sorted(sorting.to_reference):
-            line = sorting.lines[index]
             try:
-                records.append(self._reader.read(line))
+                records.append(self._reader.read(sorting.lines[index]))
                 indexes.append(index)
             except LineError as error:
-                raw = (bom if index == 0 else b"") + line
-                bad.append(BadLine(index=index, kind=error.kind, message=str(error), column=error.column, raw=raw))
+                faults.append((index, error))
         sorting.keep(_to_table(records, self._schema), indexes)
-        return ParsedBlock(table=sorting.in_line_order(), lines=len(sorting.lines), blank=sorting.blank, bad=tuple(bad))
+        table, row_lines = sorting.in_line_order()
+        return ParsedBlock(
+            table=table,
+            lines=len(sorting.lines),
+            blank=sorting.blank,
+            bad=tuple(_bad_lines(faults, sorting.lines, bom)),
+            row_lines=None if len(row_lines) == len(sorting.lines) else row_lines,
+        )
 
     def _read_fast(self, data: bytes, newlines: Positions | None = None) -> pa.Table:
         """One row per line, exact, or `DoubtError`."""
         if not self._is_fast or len(data) > _MAX_BYTES:
             raise DoubtError
         line_ends = check_bytes(data, newlines, holds_decimal=self._holds_decimal)
-        options = pa_json.ReadOptions(use_threads=False, block_size=len(data) + 1)
         try:
-            table = pa_json.read_json(pa.BufferReader(data), read_options=options, parse_options=self._parse_options)
+            table = self._read_json(data)
         except pa.ArrowInvalid as error:
-            raise DoubtError(_guess_row(str(error), data, line_ends)) from None
+            raise DoubtError(guess_row(str(error), data, line_ends)) from None
         if table.num_rows != len(line_ends):
             raise DoubtError  # two values on a line
-        return finish_table(table, self._schema)
+        table = finish_table(table, self._declared)
+        if self._policy.rescues:
+            return table.append_column(self._schema.field(RESCUED_COLUMN), pa.nulls(table.num_rows, pa.string()))
+        return table
+
+    def _read_json(self, data: bytes) -> pa.Table:
+        options = pa_json.ReadOptions(use_threads=False, block_size=len(data) + 1)
+        try:
+            return pa_json.read_json(
+                pa.BufferReader(data),
+                read_options=options,
+                parse_options=self._strict if self._is_strict else self._loose,
+            )
+        except pa.ArrowInvalid as error:
+            if not self._is_strict or self._policy.every_unknown_counts or _UNDECLARED not in str(error):
+                raise
+            self._is_strict = False
+            self._notice_first(data)
+            return self._read_json(data)
+
+    def _notice(self, path: ColumnPath) -> None:
+        self._met_undeclared = True
+        if len(self._noticed) < _MAX_NOTICED:
+            self._noticed[path] = None
+
+    def _notice_first(self, data: bytes) -> None:
+        """Name the undeclared field that pyarrow has met; it does not say which it was, or where."""
+        self._met_undeclared = True
+        for line in data.split(b"\n"):
+            found = list(undeclared_in(line, self._delta_schema))
+            for path, _ in found:
+                self._notice(path)
+            if found:
+                return
+
+    def _look_around(self, data: bytes, parsed: ParsedBlock) -> Observations | None:
+        """What undeclared fields held, if that is asked for; else notice the names of some."""
+        if self._policy.unknown is not Unknown.REPORT:
+            if not self._is_strict and len(self._noticed) < _MAX_NOTICED:
+                for line in sample_lines(data):
+                    for path, _ in undeclared_in(line, self._delta_schema):
+                        self._notice(path)
+            return None
+        if not self._met_undeclared:
+            return None
+        bad = {line.index for line in parsed.bad}
+        lines = (line for index, line in enumerate(data.split(b"\n")) if index not in bad)
+        found = observe_lines(lines, self._delta_schema)
+        return found if found.kinds else None
 
 
 Piece: TypeAlias = list[tuple[int, bytes]]
@@ -185,9 +262,15 @@ class _Sorting:
         found = self.everything()
         return self._leave_out([line[0] != _OPEN or line[-1] != _CLOSE for _, line in found], found)
 
-    def screen(self, pieces: list[Piece], schema: DeltaSchema) -> Piece:
+    def screen(self, pieces: list[Piece], schema: DeltaSchema, policy: ParsePolicy) -> Piece:
         piece = [numbered for piece in pieces for numbered in piece]
-        suspects = find_suspects([line for _, line in piece], schema)
+        few = piece[:: len(piece) // _SCREEN_SAMPLE + 1]
+        for looked_at in (few, piece):
+            suspects = find_suspects(
+                [line for _, line in looked_at], schema, undeclared_too=policy.every_unknown_counts
+            )
+            if looked_at is few and len(suspects) == len(few):
+                return self._leave_out([True] * len(piece), piece)  # no use in looking at the others
         return self._leave_out([row in suspects for row in range(len(piece))], piece)
 
     def _leave_out(self, is_suspect: list[bool], piece: Piece) -> Piece:
@@ -198,12 +281,13 @@ class _Sorting:
         self._tables.append(table)
         self._indexes.append(np.array(indexes, dtype=np.int64))
 
-    def in_line_order(self) -> pa.Table:
+    def in_line_order(self) -> tuple[pa.Table, Positions]:
         table = pa.concat_tables(self._tables).combine_chunks()
         indexes = np.concatenate(self._indexes)
         if np.all(indexes[:-1] < indexes[1:]):
-            return table
-        return table.take(pa.array(np.argsort(indexes)))
+            return table, indexes
+        order = np.argsort(indexes)
+        return table.take(pa.array(order)), indexes[order]
 
 
 def _split_lines(data: bytes, starts_with_bom: bool) -> list[bytes]:
@@ -213,6 +297,31 @@ def _split_lines(data: bytes, starts_with_bom: bool) -> list[bytes]:
     if data.endswith(b"\n"):
         lines.pop()
     return lines
+
+
+def _bad_lines(faults: list[tuple[int, LineError]], lines: list[bytes], bom: bytes) -> Iterator[BadLine]:
+    if not faults:
+        return
+    offsets = list(accumulate((len(line) + 1 for line in lines), initial=len(bom)))
+    for index, error in faults:
+        mark = bom if index == 0 else b""
+        yield BadLine(
+            index=index,
+            kind=error.kind,
+            message=str(error),
+            column=error.column,
+            raw=mark + lines[index],
+            offset=offsets[index] - len(mark),
+        )
+
+
+def _refuse_rescued_column(schema: pa.Schema) -> None:
+    for name in schema.names:
+        if name.lower() == RESCUED_COLUMN:
+            raise SchemaError(
+                f"{show_column((name,))}: the policy fills a column of this name; "
+                "rename the column, or turn the rescuing of data off"
+            )
 
 
 def _tidy(data: bytes) -> bytes:
@@ -237,80 +346,3 @@ def _cut(piece: Piece, row: int | None) -> list[Piece]:
 def _to_table(records: list[Record], schema: pa.Schema) -> pa.Table:
     columns = [pa.array([record[column.name] for record in records], column.type) for column in schema]
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def check_bytes(data: bytes, newlines: Positions | None = None, *, holds_decimal: bool) -> Positions:
-    """Where each line ends, once it is sure that pyarrow's rows, if as many as lines, are the lines' records.
-
-    Every newline stands in `}\\n{` or `}\\r\\n{`. Inside JSON no `{` can follow the `}` of a value, and no raw
-    newline can stand in a string: so no value spans lines, and each line holds one object or more.
-    The first line starts with `{` too: a null there would crash pyarrow 26 (SIGSEGV).
-    """
-    if not data or data[0] != _OPEN:
-        raise UntidyError
-    content = np.frombuffer(data, np.uint8)
-    newlines = newline_positions(data) if newlines is None else newlines
-    ends = newlines if newlines.size and newlines[-1] == len(data) - 1 else np.append(newlines, len(data))
-    closing = ends - 1 - (content[ends - 1] == _RETURN)
-    if np.any(content[closing] != _CLOSE) or np.any(content[ends[:-1] + 1] != _OPEN):
-        raise UntidyError
-    if b"\0" in data or not is_utf8(data):
-        raise DoubtError
-    candidates = _find_pairs(data, (*_CONSTANTS, *_EXPONENTS) if holds_decimal else _CONSTANTS)
-    for position in candidates.tolist():
-        if _HAZARD.match(data, position):
-            raise DoubtError(_row_at(position, ends))
-    _refuse_deep_lines(data, ends)
-    return ends
-
-
-def _find_pairs(data: bytes, pairs: tuple[tuple[bytes, int, bytes], ...]) -> Positions:
-    """Where two characters stand at their distance."""
-    content = np.frombuffer(data, np.uint8)
-    found: list[Positions] = [np.empty(0, np.int64)]
-    first, second = np.empty(_SCAN_BYTES, bool), np.empty(_SCAN_BYTES, bool)
-    for start in range(0, len(data), _SCAN_BYTES):
-        for letter, distance, other in pairs:
-            size = min(_SCAN_BYTES, len(data) - start - distance)
-            # Most chunks lack one of the letters, and to see that costs next to nothing.
-            if size > 0 and data.find(letter, start, start + size) >= 0:
-                here = np.equal(content[start : start + size], letter[0], out=first[:size])
-                there = content[start + distance : start + distance + size]
-                here &= np.equal(there, other[0], out=second[:size])
-                if here.any():
-                    found.append(np.flatnonzero(here) + start)
-    return np.sort(np.concatenate(found))
-
-
-def is_utf8(data: bytes) -> bool:
-    if data.isascii():
-        return True
-    try:
-        # No copy is made: decoding 4 MiB to str took 10 to 15 ms where this takes 1.
-        offsets = pa.py_buffer(np.array([0, len(data)], np.int64))
-        pa.LargeStringArray.from_buffers(1, offsets, pa.py_buffer(data)).validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def _refuse_deep_lines(data: bytes, ends: Positions) -> None:
-    """pyarrow reads any depth; a line must be long to be deep, so nearly all pass by their length."""
-    starts = np.append(0, ends[:-1] + 1)
-    for row in np.flatnonzero(ends - starts > 2 * MAX_NESTING).tolist():
-        if is_too_deep(data[starts[row] : ends[row]]):
-            raise DoubtError(row)
-
-
-def _row_at(position: int, ends: Positions) -> int:
-    return int(np.searchsorted(ends, position))
-
-
-def _guess_row(message: str, data: bytes, ends: Positions) -> int | None:
-    """Which line a reader's message is about. A wrong guess costs time, never a record."""
-    if found := _ROW_IN_MESSAGE.search(message):
-        return min(int(found[1]), len(ends) - 1)
-    if found := _TEXT_IN_MESSAGE.search(message):
-        position = data.find(found[1].encode("utf-8", "replace"))
-        return None if position < 0 else _row_at(position, ends)
-    return None

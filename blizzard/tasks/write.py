@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 
 from blizzard.core.types import DataFile
 from blizzard.durable import sync
+from blizzard.tasks.partitions import PartitionValues, partition_folder
 from blizzard.tasks.stats import Leaf, file_stats
 from blizzard.testing.faults import reach
 
@@ -25,6 +27,15 @@ _ROW_GROUP_BYTES = 32 * 1024 * 1024
 _SAMPLE_ROWS = 4096
 # Arrow takes about this many times the room of the Parquet it becomes.
 _SHRINKS = 4
+
+
+def row_group_bytes(target_bytes: int) -> int:
+    """Arrow bytes that become one row group: a small target is met only if row groups are smaller still."""
+    return min(_ROW_GROUP_BYTES, max(1, target_bytes * _SHRINKS // 2))
+
+
+def about_parquet_bytes(arrow_bytes: int) -> int:
+    return arrow_bytes // _SHRINKS
 
 
 class ParquetRoller:
@@ -39,22 +50,35 @@ class ParquetRoller:
         leaves: Sequence[Leaf],
         target_bytes: int,
         codec: str,
+        partition: PartitionValues = (),
+        before_open: Callable[[], None] | None = None,
     ) -> None:
-        self._folder, self._name_prefix, self._codec = folder, name_prefix, codec
+        """`before_open` is called before a file is opened, so that others can be finished first."""
+        self._root, self._folder = folder, partition_folder(partition)
+        self._name_prefix, self._codec, self._partition = name_prefix, codec, partition
         self._schema, self._leaves, self._target_bytes = schema, leaves, target_bytes
-        # A small target is met only if row groups are smaller still.
-        self._row_group_bytes = min(_ROW_GROUP_BYTES, max(1, target_bytes * _SHRINKS // 2))
+        self._before_open = before_open
+        self._row_group_bytes = row_group_bytes(target_bytes)
         self._buffer: list[pa.Table] = []
         self._buffer_bytes = 0
         self._open: _OpenFile | None = None
         self._count = 0
+        self._finished_bytes = 0
         self.files: list[DataFile] = []
 
     @property
     def written_bytes(self) -> int:
         """Parquet bytes so far, counting what is buffered at the size it will about have."""
         current = self._open.size_bytes if self._open is not None else 0
-        return sum(f.size_bytes for f in self.files) + current + self._buffer_bytes // _SHRINKS
+        return self._finished_bytes + current + about_parquet_bytes(self._buffer_bytes)
+
+    @property
+    def is_open(self) -> bool:
+        return self._open is not None
+
+    @property
+    def has_buffered(self) -> bool:
+        return bool(self._buffer)
 
     def write(self, table: pa.Table) -> None:
         if table.num_rows == 0:
@@ -62,13 +86,13 @@ class ParquetRoller:
         self._buffer.append(table)
         self._buffer_bytes += table.nbytes
         if self._buffer_bytes >= self._row_group_bytes:
-            self._flush()
+            self.flush()
 
     def close(self) -> tuple[DataFile, ...]:
-        self._flush()
-        self._finish_file()
+        self.flush()
+        self.finish_file()
         if self.files:
-            sync(self._folder)
+            sync_folders(self._root, self.files)
         return tuple(self.files)
 
     def abandon(self) -> None:
@@ -77,26 +101,46 @@ class ParquetRoller:
             self._open.writer.close()
             self._open = None
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what is buffered, as a row group of its own."""
         if not self._buffer:
             return
         table = pa.concat_tables(self._buffer)
         self._buffer, self._buffer_bytes = [], 0
         if self._open is None:
-            name = f"{self._name_prefix}-{self._count:04d}.{self._codec}.parquet"
-            dictionary = columns_worth_a_dictionary(table)
-            self._open = _OpenFile(os.path.join(self._folder, name), name, self._schema, self._codec, dictionary)
-            self._count += 1
+            self._open = self._open_file(columns_worth_a_dictionary(table))
         self._open.write(table, self._leaves)
         if self._open.size_bytes >= self._target_bytes:
-            self._finish_file()
+            self.finish_file()
 
-    def _finish_file(self) -> None:
+    def _open_file(self, dictionary: list[str]) -> _OpenFile:
+        if self._before_open is not None:
+            self._before_open()
+        name = os.path.join(self._folder, f"{self._name_prefix}-{self._count:04d}.{self._codec}.parquet")
+        self._count += 1
+        if self._folder:
+            os.makedirs(os.path.join(self._root, self._folder), exist_ok=True)
+        return _OpenFile(os.path.join(self._root, name), name, self._schema, self._codec, dictionary)
+
+    def finish_file(self) -> None:
+        """End the file that is open; what is buffered goes into the next one."""
         if self._open is None:
             return
         reach("task.before_parquet_close")
-        self.files.append(self._open.close(self._leaves))
+        self.files.append(replace(self._open.close(self._leaves), partition_values=self._partition))
+        self._finished_bytes += self.files[-1].size_bytes
         self._open = None
+
+
+def sync_folders(root: str, files: Sequence[DataFile]) -> None:
+    """Put the names of these files on the disk, and those of every folder on the way to them."""
+    folders = {""}
+    for folder in {os.path.dirname(file.path) for file in files}:
+        while folder not in folders:
+            folders.add(folder)
+            folder = os.path.dirname(folder)  # noqa: PLW2901
+    for folder in folders:
+        sync(os.path.join(root, folder))
 
 
 class _OpenFile:

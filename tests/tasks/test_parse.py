@@ -8,13 +8,15 @@ import sys
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from blizzard.schema import DeltaSchema, DeltaType
 from blizzard.schema.arrow import to_arrow
 from blizzard.tasks.parse import BadLine, ParsedBlock, RecordParser
-from blizzard.tasks.records import MAX_NESTING, RecordReader
+from blizzard.tasks.records import RecordReader
+from blizzard.tasks.syntax import MAX_NESTING
 
 
 def field(name: str, data_type: DeltaType, *, nullable: bool = True) -> dict[str, Any]:
@@ -71,7 +73,7 @@ def kinds(parsed: ParsedBlock) -> list[tuple[int, str]]:
 
 def test_a_clean_block_becomes_a_table_of_exactly_the_schema() -> None:
     parsed = parse_fast(EVENTS, block_of(100))
-    assert (parsed.lines, parsed.blank, parsed.bad) == (100, 0, ())
+    assert (parsed.lines, parsed.blank, parsed.bad, parsed.row_lines) == (100, 0, (), None)
     assert parsed.table.schema.equals(to_arrow(EVENTS), check_metadata=True)
     assert parsed.table["id"].to_pylist() == list(range(100))
     by_reference = [RecordReader(EVENTS).read(line) for line in block_of(100).splitlines()]
@@ -91,6 +93,9 @@ def test_a_clean_block_becomes_a_table_of_exactly_the_schema() -> None:
 def test_line_ends_blank_lines_and_spaces_do_not_leave_the_fast_path(block: bytes, lines: int, blank: int) -> None:
     parsed = parse_fast(EVENTS, block)
     assert (parsed.table.num_rows, parsed.lines, parsed.blank, parsed.bad) == (50, lines, blank, ())
+    full = [index for index, line in enumerate(block.split(b"\n")) if line.strip()]
+    assert (list(range(50)) if parsed.row_lines is None else parsed.row_lines.tolist()) == full
+    assert (parsed.row_lines is None) == (blank == 0)
 
 
 @pytest.mark.parametrize(("block", "lines", "blank"), [(b"", 0, 0), (b"\n", 1, 1), (b"\n\r\n ", 3, 3), (b" ", 1, 1)])
@@ -121,12 +126,15 @@ def test_a_bad_line_is_reported_whole_with_its_index_and_column() -> None:
             message='user.id: "x" is not a valid long',
             column="user.id",
             raw=lines[120],
+            offset=len(b"\n".join(lines[:120])) + 1,
         ),
     )
     assert parsed.table["id"].to_pylist() == [i for i in range(300) if i not in (7, 120)]
     assert (parsed.lines, parsed.blank) == (300, 1)
     bom = parse(LONG, b"\xef\xbb\xbf{\n", first_of_file=True)
-    assert bom.bad[0].raw == b"\xef\xbb\xbf{"
+    assert (bom.bad[0].raw, bom.bad[0].offset) == (b"\xef\xbb\xbf{", 0)
+    after_bom = parse(LONG, b"\xef\xbb\xbf{}\n{", first_of_file=True)
+    assert (after_bom.bad[0].raw, after_bom.bad[0].offset) == (b"{", 6)
 
 
 HOSTILE: list[tuple[bytes, str]] = [
@@ -229,6 +237,9 @@ def test_rows_keep_the_order_of_their_lines_however_many_are_bad() -> None:
     parsed = parse(LONG, b"\n".join(lines))
     assert [line.index for line in parsed.bad] == list(range(0, 3000, 3))
     assert parsed.table["a"].to_pylist() == [i for i in range(3000) if i % 3]
+    assert parsed.row_lines is not None
+    assert parsed.row_lines.dtype == np.int64
+    assert parsed.row_lines.tolist() == parsed.table["a"].to_pylist()
 
 
 def test_schemas_with_maps_are_read_by_the_reference() -> None:

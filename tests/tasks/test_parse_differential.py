@@ -19,7 +19,8 @@ from blizzard.schema.arrow import to_arrow
 from blizzard.tasks import parse as parse_module
 from blizzard.tasks.convert import DoubtError
 from blizzard.tasks.parse import RecordParser
-from blizzard.tasks.records import LineError, RecordReader
+from blizzard.tasks.records import RecordReader
+from blizzard.tasks.syntax import LineError
 
 T = TypeVar("T")
 

@@ -12,7 +12,9 @@ import pytest
 
 from blizzard.errors import SchemaError
 from blizzard.schema import DeltaSchema, DeltaType
-from blizzard.tasks.records import MAX_NESTING, LineError, RecordReader, parse_json
+from blizzard.tasks.policy import ParsePolicy
+from blizzard.tasks.records import RecordReader
+from blizzard.tasks.syntax import MAX_NESTING, LineError, parse_json
 
 
 def schema_of(data_type: DeltaType, *, nullable: bool = True) -> DeltaSchema:
@@ -68,6 +70,21 @@ GOOD: list[tuple[DeltaType, str, object]] = [
     ("boolean", "true", True),
     ("string", '"\\u0000\\ud83d\\ude00"', "\x00😀"),
     ("string", '"1"', "1"),
+    ("string", "1.50", "1.50"),
+    ("string", "9" * 5000, "9" * 5000),
+    ("string", "-0E+05", "-0E+05"),
+    ("string", "true", "true"),
+    ("string", "false", "false"),
+    ("string", "[]", "[]"),
+    ("string", "{ }", "{}"),
+    (
+        "string",
+        '{ "b" : [1.0 ,null],\t"a":{"b":"\\u00e9\\n/"} , "b":1e2}',
+        '{"b":[1.0,null],"a":{"b":"é\\n/"},"b":1e2}',
+    ),
+    (array_of("string"), '["a",1,null,{"x":[]}]', ["a", "1", None, '{"x":[]}']),
+    (map_of("string"), '{"x":1,"y":[ true ]}', [("x", "1"), ("y", "[true]")]),
+    ({"type": "struct", "fields": [field("b", "string")]}, '{"b":1}', {"b": "1"}),
     ("binary", '"AAE="', b"\x00\x01"),
     ("binary", '""', b""),
     ("date", '"1970-01-02"', 1),
@@ -96,7 +113,6 @@ BAD: list[tuple[DeltaType, str]] = [
     *(("decimal(10,2)", value) for value in ('"１"', '"."', '""', "true", "1e99999999999999999999", "1e-3")),
     *(("decimal(38,18)", value) for value in ("4e20", "1e-19")),
     *(("boolean", value) for value in ("0", '"true"')),
-    *(("string", value) for value in ("1", "true", "[]", "{}")),
     *(("binary", value) for value in ('"AAE"', '"AAF="', '"AA E="', '"-_-_"', '"AAE=\\n"', '"é"', "1")),
     *(
         ("date", value)
@@ -128,6 +144,27 @@ def test_a_value_that_fits_is_read_exactly(data_type: DeltaType, value: str, exp
 @pytest.mark.parametrize(("data_type", "value"), BAD)
 def test_a_value_that_does_not_fit_is_bad_and_never_changed(data_type: DeltaType, value: str) -> None:
     assert fault(data_type, f'{{"a":{value}}}').kind == "bad_value"
+
+
+@pytest.mark.parametrize("value", ["1", "1.5", "true", "[]", "{}"])
+def test_json_in_a_string_is_a_bad_value_if_the_policy_says_so(value: str) -> None:
+    strict = ParsePolicy(json_in_strings=False)
+    for data_type, text in (
+        ("string", value),
+        (array_of("string"), f"[{value}]"),
+        (map_of("string"), f'{{"x":{value}}}'),
+    ):
+        with pytest.raises(LineError, match="is not a valid string"):
+            RecordReader(schema_of(data_type), strict).read(f'{{"a":{text}}}'.encode())
+
+
+def test_json_text_may_be_as_deep_as_a_line_whatever_the_call_stack() -> None:
+    text = "[" * (MAX_NESTING - 1) + "]" * (MAX_NESTING - 1)
+
+    def down(levels: int) -> object:
+        return down(levels - 1) if levels else read("string", text)
+
+    assert down(300) == text
 
 
 NOT_JSON = [

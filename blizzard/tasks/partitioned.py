@@ -1,0 +1,165 @@
+"""Rows into one set of Parquet files per partition, with few files open and little in memory.
+
+However many partitions there are and however unevenly rows fall into them: at most `max_open` files are open at once,
+and what is buffered for all partitions together stays near two row groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from blizzard.core.types import DataFile
+from blizzard.schema.arrow import to_arrow
+from blizzard.schema.layout import TableLayout
+from blizzard.tasks.partitions import PartitionValues, split_rows
+from blizzard.tasks.stats import indexed_leaves
+from blizzard.tasks.write import ParquetRoller, about_parquet_bytes, row_group_bytes, sync_folders
+
+MAX_OPEN_FILES = 64
+# What a table of a few rows takes beside its values, for each column.
+_COLUMN_BYTES = 1024
+
+
+class RowWriter(Protocol):
+    """Where the rows of a task go."""
+
+    @property
+    def written_bytes(self) -> int: ...
+    def write(self, table: pa.Table) -> None: ...
+    def close(self) -> tuple[DataFile, ...]: ...
+    def abandon(self) -> None: ...
+
+
+def open_writer(
+    layout: TableLayout,
+    *,
+    folder: str,
+    name_prefix: str,
+    indexed_columns: int,
+    target_bytes: int,
+    codec: str,
+    max_open: int = MAX_OPEN_FILES,
+) -> RowWriter:
+    """A writer of rows with all columns of the layout."""
+    make_roller = partial(
+        ParquetRoller,
+        folder=folder,
+        schema=to_arrow(layout.data_schema),
+        # Delta counts data columns only: a partition column takes no place among the indexed ones.
+        leaves=indexed_leaves(layout.data_schema, indexed_columns),
+        target_bytes=target_bytes,
+        codec=codec,
+    )
+    if not layout.partition_by:
+        return make_roller(name_prefix=name_prefix)
+    return PartitionedWriter(
+        make_roller,
+        partition_by=layout.partition_by,
+        folder=folder,
+        name_prefix=name_prefix,
+        group_bytes=row_group_bytes(target_bytes),
+        max_open=max_open,
+    )
+
+
+class PartitionedWriter:
+    def __init__(
+        self,
+        make_roller: Callable[..., ParquetRoller],
+        *,
+        partition_by: tuple[str, ...],
+        folder: str,
+        name_prefix: str,
+        group_bytes: int,
+        max_open: int,
+    ) -> None:
+        self._make_roller, self._partition_by, self._max_open = make_roller, partition_by, max_open
+        self._folder, self._name_prefix, self._group_bytes = folder, name_prefix, group_bytes
+        # Rows wait here unsplit: taking the rows of a partition costs the same for few of them as for many.
+        self._unsplit: list[pa.Table] = []
+        self._unsplit_bytes = 0
+        self._rollers: dict[PartitionValues, ParquetRoller] = {}
+        self._buffered: dict[PartitionValues, int] = {}  # only partitions with rows not yet written
+        self._buffered_bytes = 0
+        self._opened: dict[PartitionValues, ParquetRoller] = {}  # the least recently written first
+
+    @property
+    def files(self) -> list[DataFile]:
+        return [file for roller in self._rollers.values() for file in roller.files]
+
+    @property
+    def written_bytes(self) -> int:
+        rollers = sum(roller.written_bytes for roller in self._rollers.values())
+        return rollers + about_parquet_bytes(self._unsplit_bytes)
+
+    def write(self, table: pa.Table) -> None:
+        if table.num_rows == 0:
+            return
+        self._unsplit.append(table)
+        self._unsplit_bytes += table.nbytes
+        if self._unsplit_bytes >= self._group_bytes:
+            self._split()
+
+    def close(self) -> tuple[DataFile, ...]:
+        self._split()
+        for values in [*self._opened, *self._rollers]:  # open ones first, so that there is room for the others
+            self._rollers[values].flush()
+            self._rollers[values].finish_file()
+        files = self.files
+        if files:
+            sync_folders(self._folder, files)
+        return tuple(files)
+
+    def abandon(self) -> None:
+        """Close what is open and leave it where it is: nobody will name these files."""
+        for roller in self._rollers.values():
+            roller.abandon()
+
+    def _split(self) -> None:
+        if not self._unsplit:
+            return
+        table = pa.concat_tables(self._unsplit)
+        self._unsplit, self._unsplit_bytes = [], 0
+        for values, rows in split_rows(table, self._partition_by):
+            self._write_partition(values, rows)
+
+    def _write_partition(self, values: PartitionValues, rows: Any) -> None:
+        roller = self._rollers.get(values)
+        if roller is None:
+            prefix = f"{self._name_prefix}-p{len(self._rollers):05d}"
+            make_room = partial(self._make_room, values)
+            roller = self._make_roller(name_prefix=prefix, partition=values, before_open=make_room)
+            self._rollers[values] = roller
+        if values in self._opened:
+            self._opened[values] = self._opened.pop(values)
+        room = rows.nbytes + _COLUMN_BYTES * rows.num_columns
+        self._buffered[values] = self._buffered.get(values, 0) + room
+        self._buffered_bytes += room
+        roller.write(rows)
+        if not roller.has_buffered:
+            self._forget_buffered(values)
+        if self._buffered_bytes > self._group_bytes:
+            self._flush_largest()
+
+    def _flush_largest(self) -> None:
+        """Down to half, so that the search for the largest is paid once for many of them."""
+        for values in sorted(self._buffered, key=self._buffered.__getitem__, reverse=True):
+            if self._buffered_bytes <= self._group_bytes // 2:
+                break
+            self._rollers[values].flush()
+            self._forget_buffered(values)
+
+    def _forget_buffered(self, values: PartitionValues) -> None:
+        self._buffered_bytes -= self._buffered.pop(values)
+
+    def _make_room(self, values: PartitionValues) -> None:
+        """Called when a file of this partition is about to be opened."""
+        self._opened = {key: roller for key, roller in self._opened.items() if roller.is_open}
+        while len(self._opened) >= self._max_open:
+            oldest = next(iter(self._opened))
+            self._opened.pop(oldest).finish_file()
+        self._opened[values] = self._rollers[values]

@@ -1,0 +1,167 @@
+"""Strict JSON, one value per line: numbers stay as they are written, objects keep every member.
+
+What is JSON and what is not is decided here and nowhere else; what it means for a column is not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from blizzard.errors import BadRecord
+from blizzard.schema import ColumnPath, show_path
+
+# The stdlib parser takes one C frame per level out of Python's 1,000: it gave up at 996 levels from an empty
+# stack. Half of that leaves room for whatever called us.
+MAX_NESTING = 500
+
+WHITESPACE = b" \t\r"
+
+_JSON_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+# One escape after the other, so that in \\ud800 the second backslash is not taken for the start of one.
+_ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(u[dD][89a-fA-F])|.)", re.DOTALL)
+_NOT_A_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
+
+
+class LineError(BadRecord):
+    """Why a line is not a record; `column` is the path of the value to blame, if one is."""
+
+    def __init__(self, kind: str, message: str, *, path: ColumnPath = ()) -> None:
+        self.column = show_path(path) if path else None
+        super().__init__(f"{self.column}: {message}" if path else message, kind=kind)
+
+
+class JsonInteger(str):
+    """The text of a JSON number without fraction and exponent."""
+
+    __slots__ = ()
+
+
+class JsonReal(str):
+    """The text of any other JSON number."""
+
+    __slots__ = ()
+
+
+class JsonObject(list[tuple[str, Any]]):
+    """The members of a JSON object in order, repeated names included."""
+
+    __slots__ = ()
+
+
+class _Mark(str):
+    """A piece of JSON text that is to be written as it is."""
+
+    __slots__ = ()
+
+
+def _refuse_constant(name: str) -> None:
+    raise LineError("not_json", f"not JSON: {name} is not a JSON value")
+
+
+# Numbers stay text: int() refuses 4,301 digits, float() would lose what a decimal column can hold.
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=JsonObject, parse_int=JsonInteger, parse_float=JsonReal, parse_constant=_refuse_constant
+)
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+_LITERALS = {None: "null", True: "true", False: "false"}
+
+
+def parse_json(line: bytes) -> Any:
+    """The value on a line of strict JSON: numbers as text, objects as pairs. Raises `LineError`."""
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise LineError("not_utf8", f"not UTF-8: {error.reason} at byte {error.start}") from None
+    if is_too_deep(line):
+        raise LineError("too_deep", f"nested more than {MAX_NESTING} levels deep")
+    # The stdlib alone judges the syntax. orjson would refuse a valid number beyond a double's range, such as
+    # one of 400 digits in a field that is not declared; lone surrogates are all that the stdlib lets through.
+    try:
+        value = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise LineError("not_json", f"not JSON: {error.msg} at character {error.pos}") from None
+    except RecursionError:
+        raise LineError("too_deep", "nested too deep for this call stack") from None
+    if "\\u" in text and any(match[1] for match in _ESCAPE.finditer(text)):
+        raise LineError("not_json", "not JSON: a lone surrogate is not a character")
+    return value
+
+
+def is_too_deep(line: bytes) -> bool:
+    """Whether arrays and objects are nested deeper than allowed, the record itself being level 1."""
+    if line.count(b"[") + line.count(b"{") <= MAX_NESTING:
+        return False
+    # Latin-1 keeps every byte apart. Where the line is not JSON this may see the strings wrong, but only
+    # after the point where a parser has given up.
+    bare = _JSON_STRING.sub("", line.decode("latin-1")).encode("latin-1")
+    depth = 0
+    for bracket in bare.translate(None, _NOT_A_BRACKET):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > MAX_NESTING:
+            return True
+    return False
+
+
+def compact_json(value: Any) -> str:
+    """The value as JSON without whitespace: numbers as they were written, members in order, repeated ones too.
+
+    A loop and not a recursion: 500 levels would take half of Python's stack.
+    """
+    parts: list[str] = []
+    pending: list[Any] = [value]
+    while pending:
+        match pending.pop():
+            case JsonInteger() | JsonReal() | _Mark() as text:
+                parts.append(text)
+            case str() as text:
+                parts.append(_ENCODER.encode(text))
+            case JsonObject() as members:
+                parts.append("{")
+                pending.append(_Mark("}"))
+                for position in range(len(members) - 1, -1, -1):
+                    name, member = members[position]
+                    pending += (member, _Mark(("," if position else "") + _ENCODER.encode(name) + ":"))
+            case list() as items:
+                parts.append("[")
+                pending.append(_Mark("]"))
+                for position in range(len(items) - 1, -1, -1):
+                    pending.append(items[position])
+                    if position:
+                        pending.append(_Mark(","))
+            case literal:
+                parts.append(_LITERALS[literal])
+    return "".join(parts)
+
+
+def json_text(value: Any, limit: int = 80) -> str:
+    """The value as JSON for a message, cut at `limit` characters."""
+    text = _render(value, limit)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _render(value: Any, room: int) -> str:
+    """JSON text, whole up to `room` characters. Each level writes one at least, so it never goes deep."""
+    if room < 0:
+        return ""
+    match value:
+        case JsonInteger() | JsonReal():
+            return str(value)
+        case str():
+            return json.dumps(value[: room + 1], ensure_ascii=False)
+        case list():
+            opening, closing = "{}" if isinstance(value, JsonObject) else "[]"
+            text = opening
+            for item in value:
+                if len(text) > room:
+                    break
+                text += "," if len(text) > 1 else ""
+                if isinstance(value, JsonObject):
+                    text += json.dumps(item[0], ensure_ascii=False) + ":"
+                    item = item[1]  # noqa: PLW2901
+                text += _render(item, room - len(text))
+            return text + closing
+        case _:
+            return json.dumps(value)
