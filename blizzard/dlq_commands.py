@@ -82,7 +82,7 @@ def _table_arguments(parser: argparse.ArgumentParser) -> None:
         "--sequence", type=_positive, metavar="N", help="only what the commit of this sequence put there"
     )
     parser.add_argument("--file", metavar="NAME", help="only this source file, by its path below the source")
-    parser.add_argument("--kind", metavar="KIND", help="only this kind of error, such as bad_json")
+    parser.add_argument("--kind", metavar="KIND", help="only this kind of error, such as not_json")
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 

@@ -18,7 +18,7 @@ from blizzard.tasks.layout import BatchStamp, RowOrigin, UnusableOrigin, complet
 from blizzard.tasks.parse import RESCUED_COLUMN, ParsedBlock, RecordParser
 from blizzard.tasks.quarantine import BadRow, QuarantineWriter
 from blizzard.tasks.task import JobSpec
-from blizzard.tasks.write import open_writer
+from blizzard.tasks.partitioned import open_writer
 
 _Reason: TypeAlias = tuple[str, str, str | None]  # kind, message, column
 

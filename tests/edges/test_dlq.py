@@ -44,7 +44,7 @@ def bad(file: str = "a.ndjson", line: int = 1, raw: bytes | None = b"oops", **ch
         byte_offset=None if raw is None else 10 * line,
         raw=raw,
         raw_bytes=None if raw is None else len(raw),
-        kind="bad_json",
+        kind="not_json",
         message="not an object",
     )
     return replace(row, **changes)
@@ -102,8 +102,8 @@ def test_list_counts_by_pipeline_file_and_kind(run: Command) -> None:
     out, _ = run("list")
     rows = [line.split()[:5] for line in out.splitlines()]
     assert rows[1:6] == [
-        ["other", "a.ndjson", "bad_json", "1", "1"],
-        ["p", "a.ndjson", "bad_json", "2", "1"],
+        ["other", "a.ndjson", "not_json", "1", "1"],
+        ["p", "a.ndjson", "not_json", "2", "1"],
         ["p", "a.ndjson", "too_long", "1", "1"],
         ["p", "b.ndjson", "bad_value", "1", "4"],
         ["p", "c.gz", "truncated", "1", "4"],
@@ -121,7 +121,7 @@ def test_list_as_json_is_one_object(run: Command) -> None:
 
 def test_groups_of_several_commits_are_one(run: Command, root: str) -> None:
     add(root, 5, [bad(line=8, since=NOW)])
-    (group,) = json.loads(run("list", "--json", "--pipeline", "p", "--kind", "bad_json")[0])["groups"]
+    (group,) = json.loads(run("list", "--json", "--pipeline", "p", "--kind", "not_json")[0])["groups"]
     assert (group["records"], group["first_sequence"], group["last_sequence"]) == (3, 1, 5)
     assert group["oldest"] == "2026-06-01T12:00:00.000000Z"
 
@@ -132,7 +132,7 @@ def test_groups_of_several_commits_are_one(run: Command, root: str) -> None:
         ([], [1, 2, 3, 5, 6, 7]),
         (["--pipeline", "p"], [1, 2, 3, 5, 6]),
         (["--sequence", "4"], [5, 6]),
-        (["--file", "a.ndjson", "--kind", "bad_json"], [1, 2, 7]),
+        (["--file", "a.ndjson", "--kind", "not_json"], [1, 2, 7]),
         (["--file", "a"], []),
     ],
 )
@@ -157,7 +157,7 @@ def test_a_table_without_quarantine_has_nothing_in_it(run: Command, tmp_path: Pa
 
 def test_show_tells_where_and_why_and_the_bytes_without_steering_the_terminal(run: Command) -> None:
     out, _ = run("show", "--pipeline", "p")
-    assert "a.ndjson, line 1, byte 10\n  why     bad_json: not an object\n" in out
+    assert "a.ndjson, line 1, byte 10\n  why     not_json: not an object\n" in out
     assert r"  line    \xff\x00" in out
     assert "(only the beginning of 1,000 bytes was kept)" in out
     assert "bad_value: not an object (column id)" in out
