@@ -7,7 +7,8 @@ from collections.abc import Callable
 from blizzard.config import make_config
 from blizzard.core.plan import Limits, is_drained, plan_batch
 from blizzard.core.state import SourceState, advance_mark, apply_reports, prune_finished
-from blizzard.core.types import BatchResult, TaskPlan, TaskReport
+from blizzard.core.types import BatchResult, BatchTicket, TaskPlan, TaskReport
+from blizzard.schema.layout import TableLayout
 from blizzard.schema.load import load_schema
 from blizzard.source.listing import list_source
 from blizzard.source.uri import locate_source
@@ -17,6 +18,7 @@ Runner = Callable[[tuple[TaskPlan, ...]], tuple[TaskReport, ...]]
 
 # Without a time box: the floor stops for nothing but the size of a batch.
 UNHURRIED = Limits(interval_s=None)
+TICKET = BatchTicket(sequence=1, planned_ms=0, table_id="floor")
 
 
 def make_spec(source: str, table: str, ddl: str) -> JobSpec:
@@ -26,7 +28,9 @@ def make_spec(source: str, table: str, ddl: str) -> JobSpec:
         source_root=locate_source(source, None).root,
         compression=config["source.compression"],
         table_root=table,
-        schema=load_schema(ddl),
+        layout=TableLayout(schema=load_schema(ddl)),
+        pipeline="floor",
+        quarantine_root=table + "_quarantine",
         run_id="floor",
         target_file_bytes=config["table.target_file_bytes"],
         codec=config["table.compression"],

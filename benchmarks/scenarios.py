@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmarks import machine
-from benchmarks.bare import UNHURRIED, make_spec
+from benchmarks.bare import TICKET, UNHURRIED, make_spec
 from benchmarks.datasets import Prepared
 from benchmarks.generators import NESTED_DDL
 from benchmarks.measure import measure
@@ -211,7 +211,7 @@ def read_from(source: str, ddl: str, first: int, table: str) -> Metrics:
     piece = Slice(path=file.path, size_bytes=file.size_bytes, etag=file.etag, from_record=first)
     budget = Budget(output_bytes=1 << 62, max_records=None, seconds=UNHURRIED.interval_s)
     started = time.monotonic()
-    report = run_task(spec, TaskPlan(slot=0, slices=(piece,), budget=budget), sequence=1)
+    report = run_task(spec, TaskPlan(slot=0, slices=(piece,), budget=budget), TICKET)
     seconds = time.monotonic() - started
     if report.failure is not None:
         raise RuntimeError(report.failure.message)

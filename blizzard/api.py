@@ -13,20 +13,27 @@ from blizzard.config import Config, make_config
 from blizzard.core.plan import count_backlog, is_drained, plan_batch
 from blizzard.core.recover import Refuse, StartFrom, check_in_progress, decide_recovery
 from blizzard.core.types import SourceFile, SourceIdentity
+from blizzard.delta.quarantine import DeltaRsQuarantine
 from blizzard.delta.table import DeltaRsPlace, DeltaRsTable
 from blizzard.errors import ConfigError, SchemaError
+from blizzard.inferring import infer_from_source
 from blizzard.inflight import ThreadBackground
 from blizzard.inspection import TableStatus, read_status
 from blizzard.pipeline import run_pipeline
 from blizzard.ports import Ports, Progress, StopRequest
+from blizzard.preparing import (
+    check_given_schema,
+    layout_of_new_table,
+    layout_of_table,
+    parse_policy,
+    with_rescued_column,
+)
 from blizzard.progress import SilentProgress
 from blizzard.schema import DeltaSchema
-from blizzard.schema.ddl import to_ddl
-from blizzard.schema.fit import fingerprint, schema_differences
-from blizzard.schema.infer import infer_schema
+from blizzard.schema.hints import parse_hints
+from blizzard.schema.layout import TableLayout
 from blizzard.schema.load import load_schema
 from blizzard.source.listing import list_source
-from blizzard.source.sample import sample_records
 from blizzard.source.uri import SourceLocation, default_pipeline, file_uri, local_path, locate_source
 from blizzard.starting import RunSettings, check_start_from
 from blizzard.stopping import NeverStop
@@ -67,11 +74,31 @@ class Job:
     table_root: str
     pipeline: str
     start_from: StartFrom | None
-    schema: DeltaSchema | None  # as the user gave it
+    schema: DeltaSchema | None  # as the user gave it, or for a new table as inferred
     max_batches: int | None = None
+    accepts_quarantine_loss: bool = False
 
-    def place(self) -> DeltaRsPlace:
-        return DeltaRsPlace(root=self.table_root, schema=self.schema, clock=SystemClock())
+    def place(self, layout: TableLayout | None = None) -> DeltaRsPlace:
+        """`layout` is for making the table."""
+        return DeltaRsPlace(
+            root=self.table_root,
+            schema=layout.schema if layout else None,
+            partition_by=layout.partition_by if layout else (),
+            clock=SystemClock(),
+        )
+
+    @property
+    def quarantine_root(self) -> str:
+        given = self.config["quarantine.path"]
+        return self.table_root + "_quarantine" if given is None else local_path(given, what="quarantine table")
+
+    def quarantine(self, progress: Progress) -> DeltaRsQuarantine:
+        return DeltaRsQuarantine(
+            root=self.quarantine_root,
+            clock=SystemClock(),
+            progress=progress,
+            accepts_loss=self.accepts_quarantine_loss,
+        )
 
 
 def make_job(
@@ -80,23 +107,37 @@ def make_job(
     pipeline: str | None = None,
     start_from: str | None = None,
     max_batches: int | None = None,
+    schema: Any = None,
+    accepts_quarantine_loss: bool = False,
 ) -> Job:
+    """`schema` is one that the configuration cannot hold: whatever object `load_schema` takes."""
     location = locate_source(config.require("source.path", "--source"), config["source.pattern"])
     name = pipeline or default_pipeline(location.identity)
     if not _PIPELINE_NAME.fullmatch(name):
         raise ConfigError(f"pipeline name {name!r}: letters, digits, '_', '.' and '-' only, at most 100", kind="usage")
     if max_batches is not None and max_batches < 1:
         raise ConfigError("--max-batches must be at least 1", kind="usage")
-    given = config["schema.ddl"] or config["schema.file"]
     return Job(
         config=config,
         source=LocalSource(location=location),
         table_root=_table_root(config.require("table.path", "--table")),
         pipeline=name,
         start_from=parse_start_from(start_from, location),
-        schema=load_schema(given) if given else None,
+        schema=_given_schema(config, schema),
         max_batches=max_batches,
+        accepts_quarantine_loss=accepts_quarantine_loss,
     )
+
+
+def _given_schema(config: Config, schema: Any) -> DeltaSchema | None:
+    parse_hints(config["schema.hints"])  # a mistake in them is better known before the sample is read
+    text = config["schema.ddl"] or config["schema.file"]
+    if schema is not None and text is not None:
+        raise ConfigError("the schema is given twice, as an object and by schema.ddl or schema.file", kind="usage")
+    given = text if schema is None else schema
+    if given is not None and (config["schema.infer"] or config["schema.hints"] is not None):
+        raise ConfigError("give a schema, or --infer and --hints (schema.infer, schema.hints), not both", kind="usage")
+    return None if given is None else load_schema(given)
 
 
 def _table_root(uri: str) -> str:
@@ -123,29 +164,22 @@ def parse_start_from(text: str | None, location: SourceLocation) -> StartFrom | 
 
 
 def open_for_writing(job: Job) -> DeltaRsTable | None:
-    """The table, if there is one and it can be appended to under the given schema."""
+    """The table, if there is one and it can be appended to under the given schema and layout."""
     table = job.place().open()
     if table is None:
         return None
     table.check_writable()
-    differences = schema_differences(job.schema, table.schema) if job.schema is not None else ()
-    if differences:
-        raise SchemaError(
-            "the given schema does not fit the table: "
-            + "; ".join(differences)
-            + ". Leave --schema out to use the table's.",
-            kind="schema_mismatch",
-        )
+    check_given_schema(job.schema, layout_of_table(job.config, table), job.config)
     return table
 
 
 class SchemaMissing(SchemaError):
-    """A new table was asked for without a schema. `ddl` is what the first records suggest."""
+    """A new table was asked for without a schema. `ddl` is what a sample of the records suggests."""
 
     kind = "schema_missing"
 
     def __init__(self, ddl: str) -> None:
-        super().__init__(f"a new table needs a schema. The first records suggest: {ddl}")
+        super().__init__(f"a new table needs a schema. A sample of the records suggests: {ddl}")
         self.ddl = ddl
 
 
@@ -160,16 +194,24 @@ def run_job(
     """Drain the source. The summary is filled in even when this raises."""
     summary.pipeline, summary.table = job.pipeline, file_uri(job.table_root)
     started, run_id, config = time.monotonic(), os.urandom(6).hex(), job.config
+    progress, parsing = progress or SilentProgress(), parse_policy(config)
     table = open_for_writing(job)
-    schema = _schema_to_write(job, table)
-    if schema is None:
+    layout = _layout_to_write(job, table, progress)
+    if layout is None:
         summary.status, summary.recovery, summary.backlog_files = "idle", "fresh", 0
         return summary
+    if table is not None and parsing.rescues:
+        table.add_columns(with_rescued_column(table.schema), pipeline=job.pipeline)
+        layout = layout.with_schema(table.schema)
     spec = JobSpec(
         source_root=job.source.location.root,
         compression=config["source.compression"],
         table_root=job.table_root,
-        schema=schema,
+        layout=layout,
+        pipeline=job.pipeline,
+        quarantine_root=job.quarantine_root,
+        parsing=parsing,
+        bad=config.bad_policy,
         run_id=run_id,
         target_file_bytes=config["table.target_file_bytes"],
         codec=config["table.compression"],
@@ -179,18 +221,21 @@ def run_job(
     stop, background = stop or NeverStop(), ThreadBackground()
     ports = Ports(
         source=job.source,
-        place=job.place(),
+        place=job.place(layout),
+        quarantine=job.quarantine(progress),
         ingestor=SparkIngestor(session, spec, slots=config["spark.slots"]),
         background=background,
         clock=SystemClock(),
-        progress=progress or SilentProgress(),
+        progress=progress,
         stop=stop,
     )
     settings = RunSettings(
         pipeline=job.pipeline,
         run_id=run_id,
-        schema_fingerprint=fingerprint(schema),
         limits=config.limits,
+        bad=config.bad_policy,
+        max_quarantined=config["quarantine.max_records"],
+        rejects_overflow=config["quarantine.overflow"] == "reject",
         scan_commits=config["checkpoint.scan_commits"],
         start_from=job.start_from,
         max_batches=job.max_batches,
@@ -205,21 +250,23 @@ def run_job(
     return summary
 
 
-def _schema_to_write(job: Job, table: DeltaRsTable | None) -> DeltaSchema | None:
-    """The table's schema, or the given one. Raises with a suggestion where neither is there; None: no record is."""
+def _layout_to_write(job: Job, table: DeltaRsTable | None, progress: Progress) -> TableLayout | None:
+    """The table's layout, or that of the new one. None: there is no record to write."""
     if table is not None:
-        return table.schema
-    if job.schema is not None:
-        return job.schema
-    records = sample_records(
-        job.source.location,
-        job.source.list(),
-        compression=job.config["source.compression"],
-        max_record_bytes=job.config["limits.max_record_bytes"],
-    )
-    if not records:
+        return layout_of_table(job.config, table)
+    schema = job.schema or _inferred_schema(job, progress)
+    return None if schema is None else layout_of_new_table(job.config, schema)
+
+
+def _inferred_schema(job: Job, progress: Progress) -> DeltaSchema | None:
+    """Raises with the inferred schema as a suggestion where none was asked for. None: there is no record."""
+    inferred = infer_from_source(job.source.location, job.source.list(), job.config, progress)
+    if inferred is None:
         return None
-    raise SchemaMissing(to_ddl(infer_schema(records)))
+    if not job.config["schema.infer"]:
+        raise SchemaMissing(inferred.ddl)
+    progress.note(inferred.sentence)
+    return inferred.schema
 
 
 def ingest(
@@ -227,7 +274,8 @@ def ingest(
     *,
     source: str,
     table: str,
-    schema: str | None = None,
+    schema: Any = None,
+    infer: bool = False,
     pipeline: str | None = None,
     start_from: str | None = None,
     max_batches: int | None = None,
@@ -236,14 +284,18 @@ def ingest(
 ) -> Summary:
     """Append every new record of `source` to `table`, exactly once, and say what was done.
 
+    `schema` is that of a new table: DDL or Spark's JSON as text or in a file, a dict in Delta's form, a pyspark
+    StructType, or a pyarrow Schema. With `infer` a new table gets the schema that a sample of the records suggests.
     `options` takes the same keys as the configuration file, flat: {"limits.max_files": 100}. Raises a
     BlizzardError: ConfigError, Refused, Fenced, BadData or Temporary, each with a stable `kind`; what was committed
     before it is committed.
     """
     given = dict(options or {}) | {"source.path": source, "table.path": table}
-    if schema is not None:
-        given["schema.ddl"] = schema
-    job = make_job(make_config(given), pipeline=pipeline, start_from=start_from, max_batches=max_batches)
+    if isinstance(schema, str):
+        given["schema.ddl"], schema = schema, None
+    if infer:
+        given["schema.infer"] = True
+    job = make_job(make_config(given), pipeline=pipeline, start_from=start_from, max_batches=max_batches, schema=schema)
     return run_job(lambda: spark, job, Summary(), progress=progress)
 
 
@@ -269,11 +321,11 @@ def open_existing(uri: str) -> DeltaRsTable:
     return table
 
 
-def preview(job: Job, *, slots: int) -> dict[str, Any]:
+def preview(job: Job, *, slots: int, progress: Progress | None = None) -> dict[str, Any]:
     """What a run would do first, decided by the same functions, changing nothing."""
     listing = job.source.list()
     table = open_for_writing(job)
-    _schema_to_write(job, table)
+    _layout_to_write(job, table, progress or SilentProgress())
     check_start_from(job.start_from, listing)
     scan_commits = job.config["checkpoint.scan_commits"]
     facts = table.observe(job.pipeline, scan_commits=scan_commits) if table is not None else None

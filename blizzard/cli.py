@@ -53,6 +53,11 @@ def build_parser() -> argparse.ArgumentParser:
     _job_arguments(run)
     run.add_argument("--summary", metavar="URI", help="also write the final JSON object to this file")
     run.add_argument("--max-batches", type=int, metavar="N", help="stop after N commits")
+    run.add_argument(
+        "--accept-quarantine-loss",
+        action="store_true",
+        help="give up bad records whose pending file is gone from the quarantine table's folder",
+    )
     run.add_argument("--exit-99-when-idle", action="store_true", help="exit 99 instead of 0 when nothing was new")
 
     plan = commands.add_parser("plan", help="show what a run would do; changes nothing")
@@ -73,13 +78,58 @@ def build_parser() -> argparse.ArgumentParser:
     files = commands.add_parser("files", help="which source file went in at which version, from the ledgers")
     _table_arguments(files)
     files.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
+
+    schema = commands.add_parser("schema", help="infer a schema from records, compare one with a table's")
+    _schema_actions(schema.add_subparsers(dest="action", required=True, metavar="ACTION"))
     return parser
+
+
+def _schema_actions(actions: argparse._SubParsersAction[_Parser]) -> None:
+    infer = actions.add_parser(
+        "infer",
+        help="print the schema that a sample of the records suggests",
+        description="Print the schema that a sample of the records suggests, as DDL. Changes nothing.",
+    )
+    infer.add_argument("--source", metavar="URI", required=True, help="folder, file or glob of NDJSON files")
+    _sample_arguments(infer)
+    infer.add_argument("--json", action="store_true", help="as one JSON object, with the counts of the sample")
+
+    diff = actions.add_parser(
+        "diff",
+        help="how a schema, given or inferred, differs from a table's",
+        description="How a schema, given or inferred from records, differs from a table's: 'same', or 'N differences'"
+        " and a line for each. Order and comments do not count. Exits 0 either way.",
+    )
+    _table_arguments(diff)
+    other = diff.add_mutually_exclusive_group(required=True)
+    other.add_argument("--source", metavar="URI", help="infer the schema from this folder, file or glob")
+    other.add_argument("--schema", metavar="DDL|FILE", help="the schema itself")
+    _sample_arguments(diff)
+
+
+def _sample_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--pattern", metavar="GLOB", help="which files below the folder")
+    _hints_argument(parser)
+    parser.add_argument("--sample-records", metavar="N", help="records to look at, at most (default: 10000)")
+    parser.add_argument("--sample-files", metavar="N", help="files to take them from, at most (default: 20)")
+
+
+def _hints_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--hints",
+        metavar="DDL",
+        help="columns whose type the sample does not decide, such as 'id BIGINT, user.age INT'",
+    )
 
 
 def _job_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", metavar="URI", help="folder, file or glob of NDJSON files")
     parser.add_argument("--table", metavar="URI", help="Delta table to append to; made on first use")
     parser.add_argument("--schema", metavar="DDL|FILE", help="schema of a new table; leave out when the table exists")
+    parser.add_argument(
+        "--infer", action="store_true", help="make a new table with the schema that a sample of the records suggests"
+    )
+    _hints_argument(parser)
     parser.add_argument("--pipeline", metavar="NAME", help="name of this flow; default: derived from the source")
     parser.add_argument("--config", metavar="FILE", help="YAML file; flags override it")
     parser.add_argument(
@@ -131,13 +181,20 @@ def make_job(options: argparse.Namespace) -> Any:
     config = load_config(
         file=options.config,
         assignments=tuple(options.assignments),
-        flags={"source.path": options.source, "table.path": options.table, "schema.ddl": options.schema},
+        flags={
+            "source.path": options.source,
+            "table.path": options.table,
+            "schema.ddl": options.schema,
+            "schema.infer": options.infer or None,
+            "schema.hints": options.hints,
+        },
     )
     return api.make_job(
         config,
         pipeline=options.pipeline,
         start_from=options.start_from,
         max_batches=getattr(options, "max_batches", None),
+        accepts_quarantine_loss=getattr(options, "accept_quarantine_loss", False),
     )
 
 
@@ -171,7 +228,7 @@ def _ingest(options: argparse.Namespace, arguments: Sequence[str], summary: Summ
         api.run_job(session.get, job, summary, progress=progress, stop=stop)
     except api.SchemaMissing as e:
         command = shlex.join(["blizzard", *arguments, "--schema", e.ddl])
-        raise ConfigError(f"{e}\nTo use it:\n  {command}", kind=e.kind) from e
+        raise ConfigError(f"{e}\nTo use it, add --infer, or:\n  {command}", kind=e.kind) from e
     finally:
         summary.seconds = max(0.0, summary.seconds - session.startup_seconds)
         progress.close()

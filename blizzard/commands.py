@@ -1,4 +1,7 @@
-"""The commands that look and change nothing: plan, status, checkpoint show, files. Text, or JSON for scripts."""
+"""The commands that look and change nothing: plan, status, checkpoint show, files, schema.
+
+Text, or JSON for scripts. What there is to say about a result goes to stderr.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,15 @@ import orjson
 
 from blizzard import api
 from blizzard.cli import make_job
-from blizzard.errors import Refused
+from blizzard.config import load_config
+from blizzard.errors import ConfigError, Refused, SchemaError
+from blizzard.inferring import InferredSchema, infer_from_source
 from blizzard.inspection import PipelineStatus, TableStatus, ingested_files, newest_payloads
+from blizzard.progress import TerminalProgress
+from blizzard.schema.fit import schema_differences
+from blizzard.schema.load import load_schema
+from blizzard.source.listing import list_source
+from blizzard.source.uri import locate_source
 
 
 def dispatch(options: argparse.Namespace) -> int:
@@ -26,6 +36,8 @@ def dispatch(options: argparse.Namespace) -> int:
             return _status(options)
         case "checkpoint":
             return _checkpoint_show(options)
+        case "schema":
+            return _schema_infer(options) if options.action == "infer" else _schema_diff(options)
         case _:
             return _files(options)
 
@@ -40,7 +52,8 @@ def _print_json(value: Any) -> None:
 
 def _plan(options: argparse.Namespace) -> int:
     job = make_job(options)
-    shown = api.preview(job, slots=job.config["spark.slots"] or os.cpu_count() or 1)
+    slots = job.config["spark.slots"] or os.cpu_count() or 1
+    shown = api.preview(job, slots=slots, progress=TerminalProgress())
     if options.json:
         _print_json(shown)
         return Refused.exit_code if "error" in shown else 0
@@ -130,6 +143,48 @@ def _files(options: argparse.Namespace) -> int:
             for r in rows
         ],
     )
+    return 0
+
+
+def _infer(options: argparse.Namespace) -> InferredSchema:
+    flags = {
+        "source.path": options.source,
+        "source.pattern": options.pattern,
+        "schema.hints": options.hints,
+        "schema.sample_records": options.sample_records,
+        "schema.sample_files": options.sample_files,
+    }
+    config = load_config(flags=flags)
+    location = locate_source(config["source.path"], config["source.pattern"])
+    inferred = infer_from_source(location, list_source(location), config, TerminalProgress())
+    if inferred is None:
+        raise SchemaError(f"there is no record in {location.root} ({location.pattern})", kind="no_records")
+    return inferred
+
+
+def _schema_infer(options: argparse.Namespace) -> int:
+    inferred = _infer(options)
+    if options.json:
+        _print_json(inferred.to_dict())
+    else:
+        _print(inferred.ddl)
+    return 0
+
+
+def _schema_diff(options: argparse.Namespace) -> int:
+    of_a_sample = (options.pattern, options.hints, options.sample_records, options.sample_files)
+    if options.schema is not None and any(option is not None for option in of_a_sample):
+        raise ConfigError("--pattern, --hints and --sample-* go with --source, not with --schema", kind="usage")
+    table = api.open_existing(options.table).schema
+    if options.schema is not None:
+        differences = schema_differences(load_schema(options.schema), table)
+    else:
+        differences = schema_differences(_infer(options).schema, table, called="inferred")
+    if options.json:
+        _print_json({"same": not differences, "differences": differences})
+        return 0
+    count = len(differences)
+    _print("\n".join([f"{count} difference{'s' if count > 1 else ''}" if count else "same", *differences]))
     return 0
 
 

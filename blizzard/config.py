@@ -16,6 +16,7 @@ from typing import Any
 from blizzard.core.bad import BadPolicy
 from blizzard.core.plan import Limits
 from blizzard.errors import ConfigError
+from blizzard.schema.derived import PartitionSpec, parse_partition_by, parse_provenance
 
 Parser = Callable[[str, Any], Any]
 
@@ -31,6 +32,13 @@ def _text(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise ConfigError(f"{name} must be text, not {value!r}")
     return value
+
+
+def _flag(name: str, value: Any) -> bool:
+    text = str(value).lower()
+    if text not in ("true", "false"):
+        raise ConfigError(f"{name} must be true or false, not {value!r}")
+    return text == "true"
 
 
 def _choice(*allowed: str) -> Parser:
@@ -88,6 +96,22 @@ def _ratio(name: str, value: Any) -> float | None:
     return ratio
 
 
+def _partitions(name: str, value: Any) -> tuple[PartitionSpec, ...] | None:
+    if value in (None, "", "none", "null"):
+        return None
+    if not isinstance(value, str | list | tuple):
+        raise ConfigError(f"{name} must be text or a list, not {value!r}")
+    return parse_partition_by(value)
+
+
+def _provenance(name: str, value: Any) -> tuple[str, ...] | None:
+    if value in (None, ""):
+        return None
+    if not isinstance(value, str | list | tuple):
+        raise ConfigError(f"{name} must be text or a list, not {value!r}")
+    return parse_provenance(value)
+
+
 KEYS: dict[str, Key] = {
     "source.path": Key(parse=_text, default=None, help="folder, file or glob to read (`--source`)"),
     "source.pattern": Key(
@@ -107,6 +131,17 @@ KEYS: dict[str, Key] = {
         default="snappy",
         help="Parquet codec: `snappy`, `zstd` or `none`",
     ),
+    "table.partition_by": Key(
+        parse=_partitions,
+        default=None,
+        help="of a new table: `country`, `day=date(ts)`, `region=path(region)`; several with commas",
+    ),
+    "table.provenance": Key(
+        parse=_provenance,
+        default=None,
+        help="columns saying where a row is from: `source_file`, `source_line`, `ingested_at`, `sequence`,"
+        " `record_key`, or `all`",
+    ),
     "table.committer": Key(parse=_choice("delta-rs"), default="delta-rs", help="`delta-rs`"),
     "schema.ddl": Key(parse=_text, default=None, help="Spark DDL of a new table (`--schema`)"),
     "schema.file": Key(parse=_text, default=None, help="file with Spark DDL or Spark JSON (`--schema`)"),
@@ -120,6 +155,20 @@ KEYS: dict[str, Key] = {
         parse=_choice("keep", "bad"),
         default="keep",
         help="a number, object or array in a STRING column: `keep` its JSON text, or it is a `bad` value",
+    ),
+    "schema.infer": Key(
+        parse=_flag, default=False, help="make a new table with the schema that a sample suggests (`--infer`)"
+    ),
+    "schema.hints": Key(
+        parse=_text,
+        default=None,
+        help="columns whose type the sample does not decide: `id BIGINT, user.age INT` (`--hints`)",
+    ),
+    "schema.sample_records": Key(
+        parse=_number(at_least=1), default=10_000, help="records of the source looked at for a schema, at most"
+    ),
+    "schema.sample_files": Key(
+        parse=_number(at_least=1), default=20, help="files that they are taken from, spread over the listing"
     ),
     "bad_records.policy": Key(
         parse=_choice("quarantine", "rescue", "drop", "fail"),
@@ -140,9 +189,7 @@ KEYS: dict[str, Key] = {
     "quarantine.path": Key(
         parse=_text, default=None, help="Delta table for bad records; default: the table's path with `_quarantine`"
     ),
-    "quarantine.max_records": Key(
-        parse=_number(at_least=0, optional=True), default=None, help="how many it may hold"
-    ),
+    "quarantine.max_records": Key(parse=_number(at_least=0, optional=True), default=None, help="how many it may hold"),
     "quarantine.overflow": Key(
         parse=_choice("block", "reject"),
         default="block",
@@ -194,8 +241,6 @@ KEYS: dict[str, Key] = {
 }
 _SPARK_CONF = "spark.conf"
 NOT_BUILT = (
-    "table.partition_by",
-    "schema.hints",
     "late_files",
     "retry",
     "storage_options",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from blizzard.core.bad import BadPolicy
 from blizzard.core.batch import RunIdentity, state_before
@@ -22,7 +22,7 @@ class RunSettings:
     pipeline: str
     run_id: str
     limits: Limits
-    bad: BadPolicy = BadPolicy()
+    bad: BadPolicy = field(default_factory=BadPolicy)
     max_quarantined: int | None = None
     rejects_overflow: bool = False  # else the run stops
     scan_commits: int = 100

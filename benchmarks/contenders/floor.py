@@ -9,7 +9,7 @@ import multiprocessing
 import os
 from typing import Any
 
-from benchmarks.bare import drain, make_spec
+from benchmarks.bare import TICKET, drain, make_spec
 from benchmarks.contenders.play import Clock, Spec, play
 from blizzard.core.types import TaskPlan, TaskReport
 from blizzard.tasks.task import JobSpec, run_task
@@ -34,7 +34,7 @@ def _run_all(pool: Any, job: JobSpec, plans: tuple[TaskPlan, ...]) -> tuple[Task
 
 def _run_one(job: tuple[JobSpec, TaskPlan]) -> TaskReport:
     spec, plan = job
-    return run_task(spec, plan, sequence=1)
+    return run_task(spec, plan, TICKET)
 
 
 if __name__ == "__main__":

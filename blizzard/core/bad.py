@@ -36,7 +36,9 @@ def find_excess(result: BatchResult, policy: BadPolicy) -> str | None:
         if _ratio(report.bad, report.rows) > policy.max_ratio:
             return f"{_share(report)} of {report.path} are bad, {_limit(policy.max_ratio)}"
     if _ratio(result.bad, result.rows) > policy.max_ratio:
-        return f"{result.bad:,} of {result.bad + result.rows:,} records of one batch are bad, {_limit(policy.max_ratio)}"
+        return (
+            f"{result.bad:,} of {result.bad + result.rows:,} records of one batch are bad, {_limit(policy.max_ratio)}"
+        )
     return None
 
 

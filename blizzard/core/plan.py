@@ -65,7 +65,8 @@ def plan_batch(
         if chosen and (
             len(chosen) >= limits.max_files
             or stored_bytes > max_bytes
-            or payload_bytes + 2 * min(slots, len(chosen) + 1) * (longest + _QUARANTINE_NAME_BYTES) > 2 * _PAYLOAD_BUDGET_BYTES
+            or payload_bytes + 2 * min(slots, len(chosen) + 1) * (longest + _QUARANTINE_NAME_BYTES)
+            > 2 * _PAYLOAD_BUDGET_BYTES
             or ledger_bytes > _LEDGER_BUDGET_BYTES
         ):
             break

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from blizzard.errors import SchemaError
@@ -60,6 +60,7 @@ _NOT_PRINTED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 class _Token:
     kind: _Kind
     text: str  # a name without its backticks, a string without its quotes, else as written
+    start: int  # where in the DDL it begins, from 1
 
 
 class _Cursor:
@@ -88,10 +89,19 @@ class _Cursor:
 
 def parse_ddl(text: str) -> DeltaSchema:
     """The schema that a Spark DDL string describes; SchemaError if Spark or blizzard could not use it."""
-    cursor = _Cursor(_tokenize(text))
-    if cursor.next.kind == "end":
-        raise SchemaError("schema: it is empty; write columns such as id BIGINT NOT NULL, name STRING")
-    return {"type": "struct", "fields": _parse_fields(cursor, ())}
+    return {"type": "struct", "fields": _parse_fields(_start(text), ())}
+
+
+def parse_column_paths(text: str) -> list[tuple[ColumnPath, dict[str, Any]]]:
+    """Columns named by their place in a schema, `user.age INT, tags ARRAY<STRING>`: each path with its field."""
+    cursor, columns = _start(text), []
+    while True:
+        path = _parse_name(cursor, ())
+        while cursor.accept("."):
+            path = _parse_name(cursor, path)
+        columns.append((path, _parse_declaration(cursor, path, nested=False)))
+        if not cursor.accept(","):
+            return columns
 
 
 def to_ddl(schema: DeltaSchema) -> str:
@@ -116,6 +126,13 @@ def show_type(data_type: DeltaType, *, comments: bool = False) -> str:
             return str(data_type.get("type", "unknown")).upper()
 
 
+def _start(text: str) -> _Cursor:
+    cursor = _Cursor(_tokenize(text))
+    if cursor.next.kind == "end":
+        raise SchemaError("schema: it is empty; write columns such as id BIGINT NOT NULL, name STRING")
+    return cursor
+
+
 def _tokenize(text: str) -> list[_Token]:
     # Imported here: it takes 0.15 s, and most runs read no DDL.
     from sqlglot import tokenize
@@ -134,24 +151,24 @@ def _tokenize(text: str) -> list[_Token]:
         touches = bool(tokens) and tokens[-1].text[:1] == raw[:1] and token.start == last_end + 1
         if kind == "STRING" and touches and tokens[-1].kind == "string":
             # 'it''s' arrives as two strings side by side.
-            tokens[-1] = _Token(kind="string", text=tokens[-1].text + raw)
+            tokens[-1] = replace(tokens[-1], text=tokens[-1].text + raw)
         else:
-            tokens.append(_classify(kind, token.text, raw))
+            kept: _Kind = _classify(kind, token.text, raw)
+            tokens.append(_Token(kind=kept, text=token.text if kept == "quoted" else raw, start=token.start))
         last_end = token.end
-    strings = (_Token(kind="string", text=_unquote(t.text)) if t.kind == "string" else t for t in tokens)
-    return [*strings, _Token(kind="end", text="the end")]
+    strings = (replace(t, text=_unquote(t.text)) if t.kind == "string" else t for t in tokens)
+    return [*strings, _Token(kind="end", text="the end", start=len(text) + 1)]
 
 
-def _classify(kind: str, text: str, raw: str) -> _Token:
+def _classify(kind: str, text: str, raw: str) -> _Kind:
     if kind == "IDENTIFIER":
-        return _Token(kind="quoted", text=text)
+        return "quoted"
     if kind in ("STRING", "RAW_STRING"):
-        return _Token(kind="string", text=raw)
+        return "string"
     if kind == "NUMBER" and raw == text:
-        return _Token(kind="number", text=raw)
+        return "number"
     # x'ab' has the text `ab` and 1L comes as three tokens with one place: neither is a word.
-    is_word = raw == text and _WORD.fullmatch(raw) is not None
-    return _Token(kind="word" if is_word else "mark", text=raw)
+    return "word" if raw == text and _WORD.fullmatch(raw) is not None else "mark"
 
 
 def _unquote(raw: str) -> str:
@@ -160,7 +177,7 @@ def _unquote(raw: str) -> str:
         return raw[2:-1]
     quote = raw[0]
 
-    def replace(match: re.Match[str]) -> str:
+    def unescape(match: re.Match[str]) -> str:
         escape = match[1]
         if escape is None:
             return quote
@@ -170,7 +187,7 @@ def _unquote(raw: str) -> str:
 
     pattern = rf"\\(u[0-9a-fA-F]{{4}}|U[0-9a-fA-F]{{8}}|[01][0-7]{{2}}|.)|{quote}{quote}"
     try:
-        value = re.sub(pattern, replace, raw[1:-1], flags=re.DOTALL)
+        value = re.sub(pattern, unescape, raw[1:-1], flags=re.DOTALL)
         # \ud83d\ude00 is one character, written as UTF-16 writes it.
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except (ValueError, OverflowError):
@@ -187,30 +204,36 @@ def _parse_fields(cursor: _Cursor, path: ColumnPath) -> list[dict[str, Any]]:
 
 
 def _parse_field(cursor: _Cursor, parent: ColumnPath) -> dict[str, Any]:
+    return _parse_declaration(cursor, _parse_name(cursor, parent), nested=bool(parent))
+
+
+def _parse_name(cursor: _Cursor, parent: ColumnPath) -> ColumnPath:
     token = cursor.take()
     if token.kind == "end" or (token.kind == "mark" and token.text in (",", ">")):
-        _refuse(
-            parent,
-            f"a column is missing before {_show(token)}",
-            "put a name and a type there, or remove the comma",
-        )
+        missing = f"a column is missing before {_show(token)}"
+        _refuse(parent, missing, "put a name and a type there, or remove the comma", at=token)
     if token.kind not in ("word", "quoted"):
-        _refuse(parent, f"{_show(token)} is not a plain column name", "write the name in backticks")
+        _refuse(parent, f"{_show(token)} is not a plain column name", "write the name in backticks", at=token)
     path = (*parent, token.text)
     check_depth(path)
+    return path
+
+
+def _parse_declaration(cursor: _Cursor, path: ColumnPath, *, nested: bool) -> dict[str, Any]:
+    """What follows the name of a column: its type, NOT NULL, a comment."""
     cursor.accept(":")
     data_type = _parse_type(cursor, path)
     nullable = not cursor.accept("NOT")
     if not nullable and not cursor.accept("NULL"):
-        _refuse(path, "NULL is missing after NOT", "write NOT NULL")
+        _refuse(path, "NULL is missing after NOT", "write NOT NULL", at=cursor.next)
     metadata: dict[str, Any] = {}
     if cursor.accept("COMMENT"):
         comment = cursor.take()
         if comment.kind != "string":
-            _refuse(path, f"COMMENT is followed by {_show(comment)}", "write COMMENT 'some text'")
+            _refuse(path, f"COMMENT is followed by {_show(comment)}", "write COMMENT 'some text'", at=comment)
         metadata["comment"] = comment.text
-    _check_field_ends(cursor.next, path, nested=bool(parent))
-    return {"name": token.text, "type": data_type, "nullable": nullable, "metadata": metadata}
+    _check_field_ends(cursor.next, path, nested=nested)
+    return {"name": path[-1], "type": data_type, "nullable": nullable, "metadata": metadata}
 
 
 def _check_field_ends(token: _Token, path: ColumnPath, *, nested: bool) -> None:
@@ -219,16 +242,14 @@ def _check_field_ends(token: _Token, path: ColumnPath, *, nested: bool) -> None:
     if (token.kind, token.text) in (closing, ("mark", ",")):
         return
     if token.kind == "end":
-        _refuse(path[:-1], "its STRUCT< is not closed", "add the missing >")
+        _refuse(path[:-1], "its STRUCT< is not closed", "add the missing >", at=token)
     if token.text.upper() == "NOT":
-        _refuse(path, "NOT NULL comes after the comment", "write NOT NULL before COMMENT")
+        _refuse(path, "NOT NULL comes after the comment", "write NOT NULL before COMMENT", at=token)
     if token.text.upper() == "NULL":
-        _refuse(path, "NULL is not written out in DDL", "remove it: a column is nullable unless it is NOT NULL")
-    _refuse(
-        path,
-        f"{_show(token)} cannot follow here",
-        "only NOT NULL and COMMENT '...' may follow the type: remove it",
-    )
+        instead = "remove it: a column is nullable unless it is NOT NULL"
+        _refuse(path, "NULL is not written out in DDL", instead, at=token)
+    instead = "only NOT NULL and COMMENT '...' may follow the type: remove it"
+    _refuse(path, f"{_show(token)} cannot follow here", instead, at=token)
 
 
 def _parse_type(cursor: _Cursor, path: ColumnPath) -> DeltaType:
@@ -242,15 +263,16 @@ def _parse_type(cursor: _Cursor, path: ColumnPath) -> DeltaType:
     if token.kind == "word" and word in ("ARRAY", "MAP", "STRUCT"):
         return _parse_container(word, cursor, path)
     if token.kind == "word" or word in _INSTEAD:
-        _refuse(path, f"{word} is not a type blizzard can fill", f"write {_INSTEAD.get(word, _EVERY_TYPE)}")
+        instead = f"write {_INSTEAD.get(word, _EVERY_TYPE)}"
+        _refuse(path, f"{word} is not a type blizzard can fill", instead, at=token)
     instead = f"write {quote_name(path[-1])} STRING, say, and unusual names in backticks"
-    return _refuse(path, f"a type is missing before {_show(token)}", instead)
+    return _refuse(path, f"a type is missing before {_show(token)}", instead, at=token)
 
 
 def _parse_container(word: str, cursor: _Cursor, path: ColumnPath) -> DeltaType:
     form = {"ARRAY": "ARRAY<type>", "MAP": "MAP<STRING, type>", "STRUCT": "STRUCT<name: type, ...>"}[word]
     if not cursor.accept("<"):
-        _refuse(path, f"{word} does not say what it holds", f"write {form}")
+        _refuse(path, f"{word} does not say what it holds", f"write {form}", at=cursor.next)
     data_type: DeltaType
     if word == "STRUCT":
         data_type = {"type": "struct", "fields": _parse_fields(cursor, path)}
@@ -258,32 +280,35 @@ def _parse_container(word: str, cursor: _Cursor, path: ColumnPath) -> DeltaType:
         element = _parse_type(cursor, (*path, "element"))
         data_type = {"type": "array", "elementType": element, "containsNull": True}
     else:
+        start = cursor.next
         key = _parse_type(cursor, (*path, "key"))
         if key != "string":
-            _refuse(path, f"the MAP has {show_type(key)} keys, but keys in JSON are strings", f"write {form}")
+            _refuse(path, f"the MAP has {show_type(key)} keys, but keys in JSON are strings", f"write {form}", at=start)
         if not cursor.accept(","):
-            _refuse(path, "the MAP has no value type", f"write {form}")
+            _refuse(path, "the MAP has no value type", f"write {form}", at=cursor.next)
         value = _parse_type(cursor, (*path, "value"))
         data_type = {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
     if not cursor.accept(">"):
-        _refuse(path, f"{_show(cursor.next)} stands where {word}<...> should be closed", f"write {form}")
+        stands = f"{_show(cursor.next)} stands where {word}<...> should be closed"
+        _refuse(path, stands, f"write {form}", at=cursor.next)
     return data_type
 
 
 def _parse_decimal(cursor: _Cursor, path: ColumnPath) -> str:
+    start = cursor.next
     if not cursor.accept("("):
         return "decimal(10,0)"
     precision = _parse_digits(cursor, path)
     scale = _parse_digits(cursor, path) if cursor.accept(",") else 0
     if not cursor.accept(")") or not decimal_is_possible(precision, scale):
-        _refuse(path, "this DECIMAL is impossible", _DECIMAL_HINT)
+        _refuse(path, "this DECIMAL is impossible", _DECIMAL_HINT, at=start)
     return f"decimal({precision},{scale})"
 
 
 def _parse_digits(cursor: _Cursor, path: ColumnPath) -> int:
     token = cursor.take()
     if token.kind != "number" or not token.text.isdecimal():
-        _refuse(path, f"{_show(token)} is not a number of digits", _DECIMAL_HINT)
+        _refuse(path, f"{_show(token)} is not a number of digits", _DECIMAL_HINT, at=token)
     return int(token.text)
 
 
@@ -291,8 +316,8 @@ def _show(token: _Token) -> str:
     return token.text if token.kind == "end" else repr(token.text[:40])
 
 
-def _refuse(path: ColumnPath, problem: str, instead: str) -> NoReturn:
-    raise SchemaError(f"{show_column(path)}: {problem}; {instead}")
+def _refuse(path: ColumnPath, problem: str, instead: str, *, at: _Token) -> NoReturn:
+    raise SchemaError(f"{show_column(path)}: {problem} (character {at.start} of the DDL); {instead}")
 
 
 def _show_field(field: dict[str, Any], *, separator: str, comments: bool) -> str:

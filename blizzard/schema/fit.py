@@ -9,15 +9,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from blizzard.schema import ColumnPath, DeltaSchema, DeltaType, quote_name, show_path
 from blizzard.schema.ddl import show_type
 
+_Differences: TypeAlias = Iterator[tuple[str, bool]]  # a sentence, and whether it is about a column more in the table
 
-def schema_differences(given: DeltaSchema, table: DeltaSchema) -> tuple[str, ...]:
-    """How `given` differs from the table's schema, one sentence each; empty if it fits."""
-    return tuple(_struct_differences(given, table, ()))
+
+def schema_differences(
+    given: DeltaSchema, table: DeltaSchema, *, called: str = "given", may_have_more: bool = False
+) -> tuple[str, ...]:
+    """How `given` differs from the table's schema, one sentence each; empty if it fits. The table may be allowed to
+    have more nullable columns."""
+    differences = _struct_differences(given, table, (), called)
+    return tuple(text for text, is_more in differences if not (is_more and may_have_more))
 
 
 def fingerprint(schema: DeltaSchema) -> str:
@@ -26,44 +32,45 @@ def fingerprint(schema: DeltaSchema) -> str:
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()[:16]
 
 
-def _struct_differences(given: dict[str, Any], table: dict[str, Any], path: ColumnPath) -> Iterator[str]:
+def _struct_differences(given: dict[str, Any], table: dict[str, Any], path: ColumnPath, called: str) -> _Differences:
     in_table = {field["name"].lower(): field for field in table["fields"]}
     for field in given["fields"]:
         here = (*path, field["name"])
         other = in_table.pop(field["name"].lower(), None)
         if other is None:
-            yield f"{show_path(here)}: given {show_type(field['type'])}, missing in the table"
+            yield f"{show_path(here)}: {called} {show_type(field['type'])}, missing in the table", False
             continue
         if other["name"] != field["name"]:
-            yield f"{show_path(here)}: given with this case, the table has {quote_name(other['name'])}"
-        yield from _null_differences(field["nullable"], other["nullable"], here)
-        yield from _type_differences(field["type"], other["type"], here)
+            yield f"{show_path(here)}: {called} with this case, the table has {quote_name(other['name'])}", False
+        yield from _null_differences(field["nullable"], other["nullable"], here, called)
+        yield from _type_differences(field["type"], other["type"], here, called)
     for field in in_table.values():
         here = (*path, field["name"])
-        yield f"{show_path(here)}: table {show_type(field['type'])}, missing in the given schema"
+        text = f"{show_path(here)}: table {show_type(field['type'])}, missing in the {called} schema"
+        yield text, field["nullable"]
 
 
-def _null_differences(given_nullable: bool, table_nullable: bool, path: ColumnPath) -> Iterator[str]:
+def _null_differences(given_nullable: bool, table_nullable: bool, path: ColumnPath, called: str) -> _Differences:
     # The other way round is no difference: the table's NOT NULL is checked for every record anyway.
     if table_nullable and not given_nullable:
-        yield f"{show_path(path)}: given NOT NULL, table nullable"
+        yield f"{show_path(path)}: {called} NOT NULL, table nullable", False
 
 
-def _type_differences(given: DeltaType, table: DeltaType, path: ColumnPath) -> Iterator[str]:
+def _type_differences(given: DeltaType, table: DeltaType, path: ColumnPath, called: str) -> _Differences:
     match (given, table):
         case ({"type": "struct"}, {"type": "struct"}):
-            yield from _struct_differences(given, table, path)
+            yield from _struct_differences(given, table, path, called)
         case ({"type": "array"}, {"type": "array"}):
             here = (*path, "element")
-            yield from _null_differences(given["containsNull"], table["containsNull"], here)
-            yield from _type_differences(given["elementType"], table["elementType"], here)
+            yield from _null_differences(given["containsNull"], table["containsNull"], here, called)
+            yield from _type_differences(given["elementType"], table["elementType"], here, called)
         case ({"type": "map"}, {"type": "map"}):
             here = (*path, "value")
-            yield from _type_differences(given["keyType"], table["keyType"], (*path, "key"))
-            yield from _null_differences(given["valueContainsNull"], table["valueContainsNull"], here)
-            yield from _type_differences(given["valueType"], table["valueType"], here)
+            yield from _type_differences(given["keyType"], table["keyType"], (*path, "key"), called)
+            yield from _null_differences(given["valueContainsNull"], table["valueContainsNull"], here, called)
+            yield from _type_differences(given["valueType"], table["valueType"], here, called)
         case _ if given != table:
-            yield f"{show_path(path)}: given {show_type(given)}, table {show_type(table)}"
+            yield f"{show_path(path)}: {called} {show_type(given)}, table {show_type(table)}", False
 
 
 def _bare(data_type: Any) -> Any:

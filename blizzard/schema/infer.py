@@ -1,20 +1,23 @@
-"""A schema from records, as a proposal to look at: each column gets a type that takes every value it held.
+"""A schema from records: each column gets a type that takes every value it held, all of them nullable.
 
-Pure, and strict: a column that holds two kinds of values is an error with an example of each, never a STRING,
-because a number does not fit a STRING column. Memory grows with the columns seen, not with the records.
+Pure. A column that held values of more than one kind becomes a STRING, which keeps their JSON text; one that never
+held a value is left out, since nothing says what it is. Both are told. Memory grows with the columns seen, not with
+the records.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from math import isfinite
 from typing import Any
 
 from blizzard.errors import SchemaError
-from blizzard.schema import ColumnPath, DeltaSchema, DeltaType, check_depth, name_problems, show_column
+from blizzard.schema import MAX_DEPTH, ColumnPath, DeltaSchema, DeltaType, name_problems, show_column, show_path
+from blizzard.schema.hints import NO_HINTS, Hints
 
 _INT64 = range(-(2**63), 2**63)
 _DECIMAL38 = range(-(10**38) + 1, 10**38)
@@ -24,30 +27,46 @@ _DATE_TIME = re.compile(
     r"(?:Z|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
 )
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# Spark writes to no table with one of these in a column's name, unless it maps columns, which blizzard does not.
+_UNUSABLE_IN_NAME = re.compile(r"[ ,;{}()=]")
+# An object with more keys than this, each in few of the records, is a map that is used as one.
+_MANY_KEYS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inference:
+    schema: DeltaSchema
+    left_out: tuple[str, ...]  # the paths of columns that never held a value
+    remarks: tuple[str, ...]  # what a person may want to decide otherwise
 
 
 @dataclass(slots=True, kw_only=True)
 class _Seen:
-    """What one column has held so far; the only mutable value here, and it never leaves this module."""
+    """What one column has held so far; it never leaves this module."""
 
+    values: int = 0
     examples: dict[str, Any] = field(default_factory=dict)  # the first value of each kind
     number_type: str | None = None
     string_type: str | None = None
     fields: dict[str, _Seen] = field(default_factory=dict)
     element: _Seen | None = None
+    too_deep: bool = False
 
 
-def infer_schema(records: Iterable[Mapping[str, Any]]) -> DeltaSchema:
-    """The schema that takes every one of these parsed JSON objects; columns in the order of first sight."""
+def infer_schema(records: Iterable[Mapping[str, Any]], hints: Hints = NO_HINTS) -> Inference:
+    """The schema that takes every one of these parsed JSON objects; columns in the order of first sight, hinted ones
+    that were not seen after them. SchemaError, with all reasons, if there is none."""
     root: dict[str, _Seen] = {}
     for record in records:
         _observe_fields(root, record, ())
-    if not root:
-        raise SchemaError("schema: no columns in the records to infer from; give it input with records")
-    if problems := list(_problems(root, ())):
-        listed = "\n  ".join(problems)
+    builder = _Builder()
+    schema = builder.struct(root, hints, ())
+    if builder.problems:
+        listed = "\n  ".join(builder.problems)
         raise SchemaError(f"no schema fits these records; write one, or mend the source:\n  {listed}")
-    return _struct(root)
+    if schema is None:
+        raise SchemaError("schema: no column of the records holds a value; give it records that do, or hints")
+    return Inference(schema=schema, left_out=tuple(map(show_path, builder.left_out)), remarks=tuple(builder.remarks))
 
 
 def _observe_fields(fields: dict[str, _Seen], record: Mapping[str, Any], path: ColumnPath) -> None:
@@ -59,10 +78,12 @@ def _observe_fields(fields: dict[str, _Seen], record: Mapping[str, Any], path: C
 
 
 def _observe(seen: _Seen, value: Any, path: ColumnPath) -> None:
-    check_depth(path)
+    if value is None:
+        return
+    if len(path) > MAX_DEPTH:
+        seen.too_deep = True
+        return
     match value:
-        case None:
-            return
         case bool():
             kind = "boolean"
         case int() | float():
@@ -84,11 +105,15 @@ def _observe(seen: _Seen, value: Any, path: ColumnPath) -> None:
                 _observe(seen.element, item, (*path, "element"))
         case _:
             raise SchemaError(f"{show_column(path)}: {type(value).__name__} is not a JSON value")
+    seen.values += 1
     seen.examples.setdefault(kind, value)
 
 
 def _widen_number(so_far: str | None, value: int | float) -> str:
-    if isinstance(value, float) or so_far == "double" or value not in _DECIMAL38:
+    fits = value in _DECIMAL38 if isinstance(value, int) else isfinite(value)
+    if so_far == "string" or not fits:
+        return "string"
+    if isinstance(value, float) or so_far == "double":
         return "double"
     return "long" if value in _INT64 and so_far in (None, "long") else "decimal(38,0)"
 
@@ -122,45 +147,98 @@ def _is_date_time(value: str) -> bool:
     return True
 
 
-def _problems(fields: Mapping[str, _Seen], path: ColumnPath) -> Iterator[str]:
-    yield from name_problems(list(fields), path)
-    for name, seen in fields.items():
-        yield from _column_problems(seen, (*path, name))
+@dataclass(slots=True, kw_only=True)
+class _Builder:
+    """Types out of what was seen and hinted, and what there is to say about them. None stands for: no value seen."""
 
+    problems: list[str] = field(default_factory=list)
+    left_out: list[ColumnPath] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
 
-def _column_problems(seen: _Seen, path: ColumnPath) -> Iterator[str]:
-    if len(seen.examples) > 1:
-        kinds = " and ".join(f"{kind} ({_show(value)})" for kind, value in seen.examples.items())
-        yield f"{show_column(path)}: holds {kinds}"
-    yield from _problems(seen.fields, path)
-    if seen.element is not None:
-        yield from _column_problems(seen.element, (*path, "element"))
+    def struct(self, seen: Mapping[str, _Seen], hints: Hints, path: ColumnPath) -> DeltaSchema | None:
+        fields, told = [], len(self.left_out)
+        for name in dict.fromkeys([*seen, *hints.inside]):
+            column = self._column(name, seen.get(name) or _Seen(), hints.inside.get(name, NO_HINTS), path)
+            if column is None:
+                self.left_out.append((*path, name))
+            else:
+                fields.append(column)
+        if not fields:
+            del self.left_out[told:]  # the whole object is left out: that says it
+            return None
+        self.problems += name_problems([f["name"] for f in fields], path)
+        return {"type": "struct", "fields": fields}
+
+    def _column(self, name: str, seen: _Seen, hints: Hints, parent: ColumnPath) -> dict[str, Any] | None:
+        if hints.column is not None:
+            return dict(hints.column)
+        path = (*parent, name)
+        data_type = self._type(seen, hints, path)
+        if data_type is None:
+            return None
+        if _UNUSABLE_IN_NAME.search(name):
+            taken = "Delta takes none of ' ,;{}()=' in the name of a column"
+            self.problems.append(f"{show_column(path)}: {taken}; rename it in the source, or hint it if you want it so")
+        return {"name": name, "type": data_type, "nullable": True, "metadata": {}}
+
+    def _type(self, seen: _Seen, hints: Hints, path: ColumnPath) -> DeltaType | None:
+        if seen.too_deep:
+            place = show_column(path[:3])
+            self.problems.append(f"{place}...: nested more than {MAX_DEPTH} deep; flatten it, or hint it as a STRING")
+            return None
+        kinds = tuple(seen.examples)
+        if hints.inside and not self._can_be_entered(seen, hints, path):
+            return None
+        if len(kinds) > 1:
+            held = " and ".join(f"{kind} ({_show(value)})" for kind, value in seen.examples.items())
+            self.remarks.append(f"{show_path(path)} is a STRING, for it held {held}")
+            return "string"
+        match kinds:
+            case ("boolean",):
+                return "boolean"
+            case ("number",):
+                if seen.number_type == "string":
+                    self.remarks.append(f"{show_path(path)} is a STRING, for it held a number that no type can hold")
+                return seen.number_type
+            case ("string",):
+                return seen.string_type
+            case ("array",):
+                return self._array(seen.element or _Seen(), hints, path)
+            case ("object",) | ():
+                self._look_for_a_map(seen, path)
+                return self.struct(seen.fields, hints, path)
+            case _:
+                raise AssertionError(kinds)
+
+    def _array(self, element: _Seen, hints: Hints, path: ColumnPath) -> DeltaType | None:
+        column = self._column("element", element, hints.inside.get("element", NO_HINTS), path)
+        if column is None:
+            return None
+        if not column["nullable"] or column["metadata"]:
+            self.problems.append(f"{show_column((*path, 'element'))}: a hint for what an array holds is a type alone")
+        return {"type": "array", "elementType": column["type"], "containsNull": True}
+
+    def _can_be_entered(self, seen: _Seen, hints: Hints, path: ColumnPath) -> bool:
+        """Whether hints for what is inside this column have an inside to speak of."""
+        for kind, example in seen.examples.items():
+            if kind != "object" and not (kind == "array" and set(hints.inside) == {"element"}):
+                hinted = show_path((*path, next(iter(hints.inside))))
+                self.problems.append(
+                    f"{show_column(path)}: {hinted} is hinted, but {show_path(path)} held {kind} ({_show(example)});"
+                    f" hint the whole column, or what an array holds as {show_path((*path, 'element'))}"
+                )
+                return False
+        return True
+
+    def _look_for_a_map(self, seen: _Seen, path: ColumnPath) -> None:
+        keys = len(seen.fields)
+        if keys > _MANY_KEYS and sum(f.values for f in seen.fields.values()) * 10 < keys * seen.values:
+            hint = f"{show_path(path)} MAP<STRING, STRING>"
+            self.remarks.append(
+                f"{show_path(path)} has {keys:,} keys, most of them rare; a hint makes it a map: {hint}"
+            )
 
 
 def _show(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 40 else text[:37] + "..."
-
-
-def _struct(fields: Mapping[str, _Seen]) -> DeltaSchema:
-    return {
-        "type": "struct",
-        "fields": [
-            {"name": name, "type": _type(seen), "nullable": True, "metadata": {}} for name, seen in fields.items()
-        ],
-    }
-
-
-def _type(seen: _Seen) -> DeltaType:
-    match next(iter(seen.examples), None):
-        case "boolean":
-            return "boolean"
-        case "object" if seen.fields:
-            return _struct(seen.fields)
-        case "object":
-            return {"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": True}
-        case "array":
-            element = _type(seen.element) if seen.element else "string"
-            return {"type": "array", "elementType": element, "containsNull": True}
-        case _:
-            return seen.number_type or seen.string_type or "string"

@@ -24,6 +24,7 @@ from blizzard.schema.derived import (
     show_derivation,
     type_of,
 )
+from blizzard.schema.evolve import RESCUED_COLUMN
 
 _CANNOT_PARTITION = "binary"
 
@@ -39,7 +40,11 @@ class TableLayout:
     @property
     def record_schema(self) -> DeltaSchema:
         """What is read from the JSON records."""
-        return _without(self.schema, {column.name for column in self.derived})
+        return _without(self.schema, {RESCUED_COLUMN, *(column.name for column in self.derived)})
+
+    def with_schema(self, schema: DeltaSchema) -> TableLayout:
+        """The same after columns were added."""
+        return _checked(schema, self.partition_by)
 
     @property
     def data_schema(self) -> DeltaSchema:

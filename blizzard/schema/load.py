@@ -1,4 +1,4 @@
-"""A schema from what the user gave: a file, a line of DDL or Spark's JSON.
+"""A schema from what the user gave: a file, a line of DDL, Spark's JSON, or the schema object of another library.
 
 Whatever comes out is in canonical form and can be ingested into. A mistyped path is never taken for DDL, and
 a JSON schema is never mended: what is wrong or missing in it is refused by name.
@@ -24,7 +24,8 @@ from blizzard.schema import (
 )
 from blizzard.schema.ddl import parse_ddl, show_type
 
-_FILE_ENDINGS = (".json", ".ddl", ".sql", ".txt")
+_ARROW_ENDING = ".arrow"
+_FILE_ENDINGS = (".json", ".ddl", ".sql", ".txt", _ARROW_ENDING)
 _FIELD_KEYS = frozenset(("name", "type", "nullable", "metadata"))
 _TYPE_KEYS = {
     "struct": frozenset(("type", "fields")),
@@ -35,10 +36,32 @@ _TYPE_KEYS = {
 _JSON_NAMES = {"int": "integer", "bigint": "long", "smallint": "short", "tinyint": "byte", "bool": "boolean"}
 
 
-def load_schema(text_or_path: str) -> DeltaSchema:
+def load_schema(given: Any) -> DeltaSchema:
+    """The schema in this text or file, this Delta schema as a dict, this StructType of Spark, or this Arrow schema."""
+    if isinstance(given, str):
+        return _load_text(given)
+    if isinstance(given, dict):
+        return validate_schema(given)
+    if hasattr(given, "jsonValue"):  # pyspark's types have it; pyspark itself is not needed here
+        return validate_schema(given.jsonValue())
+    if hasattr(given, "__arrow_c_schema__"):
+        from blizzard.schema.from_arrow import from_arrow
+
+        return validate_schema(from_arrow(given))
+    raise SchemaError(
+        f"schema: {type(given).__name__} is not a schema; give DDL, Spark's JSON, a file, a dict in Delta's form,"
+        " a pyspark StructType or a pyarrow Schema"
+    )
+
+
+def _load_text(text_or_path: str) -> DeltaSchema:
     """The schema in this file, or else in this text: Spark JSON if it starts with `{`, DDL otherwise."""
     content = text_or_path
     if os.path.isfile(text_or_path):
+        if text_or_path.endswith(_ARROW_ENDING):
+            from blizzard.schema.from_arrow import read_arrow_file
+
+            return validate_schema(read_arrow_file(text_or_path))
         content = _read(text_or_path)
     elif _looks_like_a_path(text_or_path):
         raise SchemaError(

@@ -1,54 +1,107 @@
-"""A first look at a source nobody has described: the first records, for suggesting a schema."""
+"""A look at a source nobody has described: some records of some files, spread evenly over all of them.
+
+Nothing here is fatal: a line that is no record and a file that cannot be read are counted and passed over. A file is
+streamed and left as soon as its share is read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import Any
-
-import orjson
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from blizzard.core.types import Slice, SourceFile
-from blizzard.errors import BadFile, BadRecord
+from blizzard.errors import BadRecord
 from blizzard.source.decode import UnreadableSource, open_stream
-from blizzard.source.lines import read_blocks
+from blizzard.source.lines import Block, read_blocks
 from blizzard.source.uri import SourceLocation
 
-SAMPLE_RECORDS = 1000
+Record: TypeAlias = dict[str, Any]
+
 _BLOCK_BYTES = 256 * 1024
+_BOM = b"\xef\xbb\xbf"
+_WHITESPACE = b" \t\r"
 
 
-def sample_records(
-    source: SourceLocation, listing: Sequence[SourceFile], *, compression: str, max_record_bytes: int
-) -> list[dict[str, Any]]:
-    def records() -> Iterator[dict[str, Any]]:
-        for file in listing:
-            yield from _records_of(source, file, compression, max_record_bytes)
-
-    return list(islice(records(), SAMPLE_RECORDS))
+def spread(total: int, count: int) -> list[int]:
+    """`count` positions of `total`, the first and the last among them, at even distances."""
+    if count >= total:
+        return list(range(total))
+    return [i * (total - 1) // max(count - 1, 1) for i in range(count)]
 
 
-def _records_of(
-    source: SourceLocation, file: SourceFile, compression: str, max_record_bytes: int
-) -> Iterator[dict[str, Any]]:
-    piece = Slice(path=file.path, size_bytes=file.size_bytes, etag=file.etag, from_record=0)
-    try:
-        with open_stream(source.root, piece, compression) as stream:
-            for block in read_blocks(stream, block_bytes=_BLOCK_BYTES, max_line_bytes=max_record_bytes):
-                if block.too_long is not None:
-                    raise BadRecord(f"{file.path} line {block.first_line + 1}: {block.too_long}")
-                for i, line in enumerate(block.data.removeprefix(b"\xef\xbb\xbf").split(b"\n")):
-                    if line.strip():
-                        yield _record(line, f"{file.path} line {block.first_line + i + 1}")
-    except UnreadableSource as e:
-        raise BadFile(f"{file.path}: {e}", kind=e.kind) from e
+@dataclass(slots=True, kw_only=True)
+class Sample:
+    """Reads records once, and counts as it goes."""
 
+    source: SourceLocation
+    listing: Sequence[SourceFile]
+    compression: str
+    max_record_bytes: int
+    max_records: int
+    max_files: int
+    parse: Callable[[bytes], Record]  # raises BadRecord
 
-def _record(line: bytes, where: str) -> dict[str, Any]:
-    try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError as e:
-        raise BadRecord(f"{where}: not JSON: {e}") from e
-    if not isinstance(record, dict):
-        raise BadRecord(f"{where}: not a JSON object")
-    return record
+    records: int = 0
+    files: int = 0
+    bad_lines: int = 0
+    first_bad_line: str | None = None
+    skipped_files: list[str] = field(default_factory=list)  # with the reason
+
+    @property
+    def chosen(self) -> list[int]:
+        return spread(len(self.listing), min(self.max_files, self.max_records))
+
+    def read(self) -> Iterator[Record]:
+        chosen = self.chosen
+        for i, position in enumerate(chosen):
+            # What a short file leaves of its share goes to those after it.
+            share = -(-self._room // (len(chosen) - i))
+            yield from self._read_file(self.listing[position], share)
+        looked_at = set(chosen)
+        for position, file in enumerate(self.listing):
+            if self.records or not self._room:
+                return
+            # Those chosen were empty, or could not be read: any other is better than none.
+            if position not in looked_at:
+                yield from self._read_file(file, self._room)
+
+    @property
+    def _room(self) -> int:
+        # Bad lines count, so that a file full of them is not read to its end.
+        return self.max_records - self.records - self.bad_lines
+
+    def _read_file(self, file: SourceFile, share: int) -> Iterator[Record]:
+        piece = Slice(path=file.path, size_bytes=file.size_bytes, etag=file.etag, from_record=0)
+        stop_at = self._room - share
+        try:
+            with open_stream(self.source.root, piece, self.compression) as stream:
+                for block in read_blocks(stream, block_bytes=_BLOCK_BYTES, max_line_bytes=self.max_record_bytes):
+                    yield from self._read_block(block, file.path, stop_at)
+                    if self._room <= stop_at:
+                        break
+            self.files += 1
+        except (UnreadableSource, OSError) as e:
+            self.skipped_files.append(f"{file.path}: {e}")
+
+    def _read_block(self, block: Block, path: str, stop_at: int) -> Iterator[Record]:
+        if block.too_long is not None:
+            self._count_bad(f"{path} line {block.first_line + 1}: {block.too_long}")
+            return
+        data = block.data.removeprefix(_BOM) if block.first_line == 0 else block.data
+        for i, line in enumerate(data.split(b"\n")):
+            if not line.strip(_WHITESPACE):
+                continue
+            if self._room <= stop_at:
+                return
+            try:
+                record = self.parse(line)
+            except BadRecord as e:
+                self._count_bad(f"{path} line {block.first_line + i + 1}: {e}")
+            else:
+                self.records += 1
+                yield record
+
+    def _count_bad(self, what: str) -> None:
+        self.bad_lines += 1
+        self.first_bad_line = self.first_bad_line or what

@@ -21,8 +21,9 @@ from blizzard.errors import BadData
 from blizzard.schema import DeltaSchema, show_column
 from blizzard.schema.arrow import to_arrow
 from blizzard.schema.derived import DerivedColumn, PathPart, Provenance, TimePart, show_derivation
+from blizzard.schema.evolve import RESCUED_COLUMN
 from blizzard.schema.layout import TableLayout
-from blizzard.tasks.records import INTEGER_BITS
+from blizzard.tasks.values import INTEGER_BITS
 
 # What Hive and Spark call the folder of rows without a value.
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
@@ -65,6 +66,8 @@ def complete_table(table: pa.Table, layout: TableLayout, origins: Sequence[RowOr
             raise RuntimeError(f"{rows.count} lines were counted for {table.num_rows} rows")
         filled = _fill(table, layout, rows)
     names = [field["name"] for field in layout.schema["fields"]]
+    if RESCUED_COLUMN in names and RESCUED_COLUMN not in table.column_names:
+        filled[RESCUED_COLUMN] = pa.nulls(table.num_rows, pa.string())  # another run rescued; this one does not
     if layout.derived or table.column_names != names:
         table = _in_order(table, layout.schema, filled)
     _check_values(table, layout, origins)

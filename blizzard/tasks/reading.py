@@ -6,7 +6,7 @@ import time
 from bisect import bisect_right
 from codecs import BOM_UTF8
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +14,10 @@ import pyarrow as pa
 from blizzard.core.types import Budget, Slice, SliceReport, TaskFailure
 from blizzard.source.decode import UnreadableSource, open_stream
 from blizzard.source.lines import Block, ShorterThanBefore, head, read_blocks
-from blizzard.tasks.layout import BatchStamp, RowOrigin, complete_table
-from blizzard.tasks.parse import RESCUED_COLUMN, BadLine, ParsedBlock, RecordParser
+from blizzard.tasks.layout import BatchStamp, RowOrigin, UnusableOrigin, complete_table
+from blizzard.tasks.parse import BadLine, ParsedBlock, RecordParser
+from blizzard.tasks.partitioned import RowWriter
+from blizzard.tasks.policy import RESCUED_COLUMN
 from blizzard.tasks.quarantine import BadRow, QuarantineWriter
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ class Reading:
     (measured), which thousands of small files would pay thousands of times."""
 
     def __init__(
-        self, spec: JobSpec, budget: Budget, stamp: BatchStamp, writer: Any, quarantine: QuarantineWriter
+        self, spec: JobSpec, budget: Budget, stamp: BatchStamp, writer: RowWriter, quarantine: QuarantineWriter
     ) -> None:
         self._spec, self._budget, self._stamp = spec, budget, stamp
         self._writer, self._quarantine = writer, quarantine
@@ -175,7 +177,17 @@ class Reading:
         if parsed.table.num_rows + len(parsed.bad) + parsed.blank != parsed.lines:
             raise RuntimeError(f"{parsed.lines} lines became {parsed.table.num_rows} rows")
         self._notice(parsed)
-        self._writer.write(complete_table(parsed.table, self._spec.layout, origins, self._stamp))
+        try:
+            self._writer.write(complete_table(parsed.table, self._spec.layout, origins, self._stamp))
+        except UnusableOrigin as e:
+            raise self._unusable(e, gathered) from e
+
+    def _unusable(self, error: UnusableOrigin, gathered: list[tuple[_Progress, Block]]) -> Exception:
+        if error.line is not None:
+            failure = TaskFailure(kind="bad_record", path=error.path, line=error.line, message=str(error))
+            return BadRecordStop(failure)
+        progress = next(progress for progress, _ in gathered if progress.piece.path == error.path)
+        return BrokenFile(progress.piece, error.kind, str(error), progress.piece.from_record)
 
     def _notice(self, parsed: ParsedBlock) -> None:
         for name in parsed.unknown:

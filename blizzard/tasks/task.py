@@ -9,15 +9,16 @@ named by anyone.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from blizzard.core.bad import BadPolicy
 from blizzard.core.types import BatchTicket, Slice, TaskFailure, TaskPlan, TaskReport
-from blizzard.tasks.layout import BatchStamp, TableLayout
-from blizzard.tasks.parse import ParsePolicy
+from blizzard.schema.layout import TableLayout
+from blizzard.tasks.layout import BatchStamp
+from blizzard.tasks.partitioned import open_writer
+from blizzard.tasks.policy import ParsePolicy
 from blizzard.tasks.quarantine import QuarantineWriter, broken_file
 from blizzard.tasks.reading import BadRecordStop, BrokenFile, Reading
-from blizzard.tasks.write import open_writer
 
 _BLOCK_BYTES = 4 * 1024 * 1024
 
@@ -37,8 +38,8 @@ class JobSpec:
     max_record_bytes: int
     indexed_columns: int
     quarantine_root: str
-    parsing: ParsePolicy = ParsePolicy()
-    bad: BadPolicy = BadPolicy()
+    parsing: ParsePolicy = field(default_factory=ParsePolicy)
+    bad: BadPolicy = field(default_factory=BadPolicy)
     block_bytes: int = _BLOCK_BYTES
 
 

@@ -114,9 +114,9 @@ class MemoryTable:
 
     table_id = "memory"
     schema_fingerprint = "fingerprint"
-    schema: DeltaSchema = {"type": "struct", "fields": []}
 
     def __init__(self, world: World, fault: Fault) -> None:
+        self.schema: DeltaSchema = {"type": "struct", "fields": []}
         self._world, self._fault = world, fault
         self.version = len(world.log) - 1
 

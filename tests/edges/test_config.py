@@ -57,6 +57,10 @@ def test_a_key_of_a_feature_not_built_is_rejected_as_such(key: str) -> None:
         ("checkpoint.interval_s", "0", None),
         ("checkpoint.interval_s", None, None),
         ("checkpoint.interval_s", "0.5", 0.5),
+        ("schema.infer", True, True),
+        ("schema.infer", "True", True),
+        ("schema.infer", "false", False),
+        ("schema.sample_files", "7", 7),
     ],
 )
 def test_values_are_parsed(key: str, text: Any, value: Any) -> None:
@@ -79,6 +83,10 @@ def test_values_are_parsed(key: str, text: Any, value: Any) -> None:
         ("source.compression", "rar"),
         ("table.committer", "delta-spark"),
         ("source.path", 5),
+        ("schema.infer", "yes please"),
+        ("schema.infer", 1),
+        ("schema.hints", ""),
+        ("schema.sample_records", "0"),
     ],
 )
 def test_a_bad_value_is_named(key: str, text: Any) -> None:

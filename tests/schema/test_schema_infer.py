@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from blizzard.errors import SchemaError
 from blizzard.schema import MAX_DEPTH
-from blizzard.schema.ddl import to_ddl
-from blizzard.schema.infer import infer_schema
+from blizzard.schema.ddl import parse_ddl, to_ddl
+from blizzard.schema.hints import parse_hints
+from blizzard.schema.infer import Inference, infer_schema
 
 
 def inferred(*values: Any) -> str:
-    return to_ddl(infer_schema({"a": value} for value in values)).removeprefix("a ")
+    return to_ddl(infer_schema({"a": value} for value in values).schema).removeprefix("a ")
+
+
+def hinted(hints: str, *records: dict[str, Any]) -> Inference:
+    return infer_schema(records, parse_hints(hints))
 
 
 @pytest.mark.parametrize(
@@ -24,19 +30,22 @@ def inferred(*values: Any) -> str:
         ((1, 2**63), "DECIMAL(38,0)"),
         ((2**63, 1), "DECIMAL(38,0)"),
         ((10**38 - 1, -(10**38) + 1), "DECIMAL(38,0)"),
-        ((10**38,), "DOUBLE"),
-        ((10**38, 1), "DOUBLE"),
+        ((10**38,), "STRING"),
+        ((1, 10**38, 1.5), "STRING"),
+        ((10**5000,), "STRING"),
+        ((1.5, float("inf"), 1), "STRING"),
         ((1, 1.0), "DOUBLE"),
         ((1.5, 2**63, 1), "DOUBLE"),
         (("x", ""), "STRING"),
-        ((None, None), "STRING"),
         ((None, 1, None), "BIGINT"),
         (([1], [None, 2.5], [], None), "ARRAY<DOUBLE>"),
-        (([], []), "ARRAY<STRING>"),
-        (([None],), "ARRAY<STRING>"),
         (([[1]], [[]]), "ARRAY<ARRAY<BIGINT>>"),
-        (({}, {}), "MAP<STRING, STRING>"),
-        (([{}],), "ARRAY<MAP<STRING, STRING>>"),
+        ((1, "x"), "STRING"),
+        (("2024-01-01", True), "STRING"),
+        (([], {}), "STRING"),
+        (({"x": 1}, [1], 1), "STRING"),
+        (([1, "x"], [None]), "ARRAY<STRING>"),
+        (({"x": [1]}, {"x": {"y": 1}}), "STRUCT<x: STRING>"),
         (({}, {"x": 1}, None), "STRUCT<x: BIGINT>"),
         (({"y": 1}, {"x": "s", "y": 0.5}), "STRUCT<y: DOUBLE, x: STRING>"),
         (([{"x": 1}, {"y": True}],), "ARRAY<STRUCT<x: BIGINT, y: BOOLEAN>>"),
@@ -95,25 +104,39 @@ def test_dates_are_dates_only_if_each_is_a_real_day() -> None:
 
 
 def test_columns_come_in_the_order_they_are_first_seen_and_are_nullable() -> None:
-    schema = infer_schema([{"b": None}, {"a": 1, "b": "x"}, {"c": {}, "a": None}])
-    assert to_ddl(schema) == "b STRING, a BIGINT, c MAP<STRING, STRING>"
+    schema = infer_schema([{"b": None}, {"a": 1, "b": "x"}, {"c": [True], "a": None}]).schema
+    assert to_ddl(schema) == "b STRING, a BIGINT, c ARRAY<BOOLEAN>"
 
 
-def test_every_conflict_is_in_the_one_message_with_an_example_of_each_kind() -> None:
+def test_a_column_that_never_held_a_value_is_left_out_and_named() -> None:
+    inference = infer_schema(
+        [{"id": 1, "n": None, "e": [], "o": {}, "u": {"x": [None], "y": {}, "z": 1}, "v": {"w": {}}}]
+    )
+    assert to_ddl(inference.schema) == "id BIGINT, u STRUCT<z: BIGINT>"
+    assert inference.left_out == ("n", "e", "o", "u.x", "u.y", "v")
+
+
+def test_every_mixed_column_is_told_with_an_example_of_each_kind() -> None:
     records: list[dict[str, Any]] = [
-        {"id": 7, "u": {"x": [1]}, "fine": 1, "m": {}, "many": 1},
+        {"id": 7, "u": {"x": [1]}, "fine": 1, "m": {}, "many": 1, "big": 10**38},
         {"id": "seven", "u": {"x": ["y" * 100]}, "fine": 2.5, "m": [], "many": True},
         {"many": "z"},
     ]
-    with pytest.raises(SchemaError) as refused:
-        infer_schema(records)
-    message = str(refused.value)
-    assert 'column id: holds number (7) and string ("seven")' in message
-    assert 'column u.x.element: holds number (1) and string ("yyyyy' in message
-    assert "column m: holds object ({}) and array ([])" in message
-    assert 'column many: holds number (1) and boolean (true) and string ("z")' in message
-    assert "fine" not in message
-    assert "y" * 50 not in message
+    remarks = "\n".join(infer_schema(records).remarks)
+    assert 'id is a STRING, for it held number (7) and string ("seven")' in remarks
+    assert 'u.x.element is a STRING, for it held number (1) and string ("yyyyy' in remarks
+    assert "m is a STRING, for it held object ({}) and array ([])" in remarks
+    assert 'many is a STRING, for it held number (1) and boolean (true) and string ("z")' in remarks
+    assert "big is a STRING, for it held a number that no type can hold" in remarks
+    assert "fine" not in remarks
+    assert "y" * 50 not in remarks
+
+
+def test_an_object_used_as_a_map_is_remarked_on() -> None:
+    rare = [{"id": i, "m": {f"k{i}": 1}} for i in range(201)]
+    assert "m has 201 keys" in infer_schema(rare).remarks[0]
+    wide = [{"m": {f"k{i}": 1 for i in range(201)}}] * 2
+    assert infer_schema(wide).remarks == infer_schema(rare[:200]).remarks == ()
 
 
 def test_names_that_cannot_stand_together_are_refused() -> None:
@@ -127,21 +150,42 @@ def test_names_that_cannot_stand_together_are_refused() -> None:
         infer_schema([{"u": {"": 1}}])
 
 
-@pytest.mark.parametrize("records", [[], [{}], [{}, {}]])
-def test_records_without_a_column_give_no_schema(records: list[dict[str, Any]]) -> None:
-    with pytest.raises(SchemaError, match="no columns"):
+@pytest.mark.parametrize("name", ["a b", "a,b", "a;b", "a{b", "a}b", "a(b", "a)b", "a=b"])
+def test_a_name_that_delta_does_not_take_is_refused_unless_it_is_hinted(name: str) -> None:
+    with pytest.raises(SchemaError, match=rf"column `{re.escape(name)}`: Delta takes none of .*hint it"):
+        infer_schema([{name: 1}])
+    with pytest.raises(SchemaError, match=rf"column u\.element\.`{re.escape(name)}`: Delta takes none of"):
+        infer_schema([{"u": [{name: 1}]}])
+    assert to_ddl(hinted(f"`{name}` INT", {name: 1}).schema) == f"`{name}` INT"
+    assert to_ddl(hinted("u STRING", {"u": {name: 1}}).schema) == "u STRING"
+    assert infer_schema([{name: None, "a": 1}]).left_out == (f"`{name}`",)
+
+
+def test_names_inside_what_becomes_text_do_not_matter() -> None:
+    assert inferred({"k": 1, "K": 1}, 5) == "STRING"
+    inference = hinted("u MAP<STRING, BIGINT>, v STRING", {"u": {"k": 1, "K": 1}, "v": [{"": 1}]})
+    assert to_ddl(inference.schema) == "u MAP<STRING, BIGINT>, v STRING"
+
+
+@pytest.mark.parametrize("records", [[], [{}], [{}, {}], [{"a": None, "b": {"c": []}}]])
+def test_records_without_a_value_give_no_schema(records: list[dict[str, Any]]) -> None:
+    with pytest.raises(SchemaError, match="no column of the records holds a value"):
         infer_schema(records)
+    assert to_ddl(hinted("a INT", *records).schema) == "a INT"
 
 
 def test_a_record_nested_past_the_limit_is_refused_and_not_a_crash() -> None:
     value: Any = 1
     for _ in range(MAX_DEPTH - 1):
         value = [value]
-    assert inferred(value).startswith("ARRAY<ARRAY<")
+    assert to_ddl(parse_ddl(f"a {inferred(value)}")) == f"a {inferred(value)}"
+    with pytest.raises(SchemaError, match="deep"):
+        inferred([value])
     for _ in range(900):
         value = {"x": value}
-    with pytest.raises(SchemaError, match=f"more than {MAX_DEPTH} deep"):
+    with pytest.raises(SchemaError, match=f"column a.x.x...: nested more than {MAX_DEPTH} deep"):
         inferred(value)
+    assert to_ddl(hinted("a.x.x STRING", {"a": value}).schema) == "a STRUCT<x: STRUCT<x: STRING>>"
 
 
 def test_a_value_json_does_not_have_is_refused() -> None:
@@ -150,4 +194,4 @@ def test_a_value_json_does_not_have_is_refused() -> None:
 
 
 def test_records_are_taken_one_by_one_from_an_iterator() -> None:
-    assert to_ddl(infer_schema(iter([{"a": 1}]))) == "a BIGINT"
+    assert to_ddl(infer_schema(iter([{"a": 1}])).schema) == "a BIGINT"

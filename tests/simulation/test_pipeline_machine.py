@@ -110,7 +110,7 @@ class PipelineMachine(RuleBasedStateMachine):
                 self.late.add(name)
             lines: list[Line] = []
             for kind in kinds:
-                lines.append({"good": self.next_id, "bad": f"bad {self.next_id}", "blank": None}[kind])
+                lines.append(self.next_id if kind == "good" else f"bad {self.next_id}" if kind == "bad" else None)
                 self.next_id += 1
             if break_at < len(lines):
                 lines[break_at] = BREAK

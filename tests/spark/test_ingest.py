@@ -310,7 +310,8 @@ def test_a_schema_change_by_another_writer_during_the_batch_is_noticed(
 
 def test_what_is_committed_is_on_the_disk_first(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parquet and its folder are fsynced by the task before it reports; the log entry by the driver after it landed."""
-    from blizzard.core.types import Budget, Slice, TaskPlan
+    from blizzard.core.types import BatchTicket, Budget, Slice, TaskPlan
+    from blizzard.schema.layout import TableLayout
     from blizzard.schema.load import load_schema
     from blizzard.tasks.task import JobSpec, run_task
 
@@ -330,7 +331,9 @@ def test_what_is_committed_is_on_the_disk_first(spark: Any, tmp_path: Path, monk
         source_root=str(tmp_path / "src"),
         compression="auto",
         table_root=str(tmp_path / "table"),
-        schema=load_schema(DDL),
+        layout=TableLayout(schema=load_schema(DDL)),
+        pipeline="p",
+        quarantine_root=str(tmp_path / "quarantine"),
         run_id="r",
         target_file_bytes=1 << 20,
         codec="snappy",
@@ -338,7 +341,9 @@ def test_what_is_committed_is_on_the_disk_first(spark: Any, tmp_path: Path, monk
         indexed_columns=32,
     )
     budget = Budget(output_bytes=1 << 20, max_records=None, seconds=None)
-    report = run_task(spec, TaskPlan(slot=0, slices=(piece,), budget=budget), sequence=1)
+    report = run_task(
+        spec, TaskPlan(slot=0, slices=(piece,), budget=budget), BatchTicket(sequence=1, planned_ms=0, table_id="t")
+    )
     assert synced == [str(tmp_path / "table" / report.files[0].path), str(tmp_path / "table")]
     synced.clear()
     ingest(spark, tmp_path, table=str(tmp_path / "table2"))

@@ -10,11 +10,13 @@ import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blizzard.core.types import Budget, Slice, TaskPlan, TaskReport
+from blizzard.core.types import BatchTicket, Budget, Slice, TaskPlan, TaskReport
+from blizzard.schema.layout import TableLayout
 from blizzard.schema.load import load_schema
 from blizzard.tasks.task import JobSpec, run_task
 from tests.ingesting import line
 
+TICKET = BatchTicket(sequence=1, planned_ms=0, table_id="t")
 BOM = b"\xef\xbb\xbf"
 
 
@@ -30,7 +32,9 @@ def run(folder: Path, files: dict[str, bytes], *, start: dict[str, int] | None =
         source_root=str(folder),
         compression="none",
         table_root=str(folder),
-        schema=load_schema("id BIGINT, name STRING"),
+        layout=TableLayout(schema=load_schema("id BIGINT, name STRING")),
+        pipeline="p",
+        quarantine_root=str(folder / "quarantine"),
         run_id="r",
         target_file_bytes=1 << 30,
         codec="snappy",
@@ -39,7 +43,7 @@ def run(folder: Path, files: dict[str, bytes], *, start: dict[str, int] | None =
         block_bytes=budget.pop("block_bytes", 1 << 20),
     )
     given_budget: dict[str, Any] = {"output_bytes": 1 << 30, "max_records": None, "seconds": None} | budget
-    return run_task(spec, TaskPlan(slot=0, slices=tuple(slices), budget=Budget(**given_budget)), sequence=1)
+    return run_task(spec, TaskPlan(slot=0, slices=tuple(slices), budget=Budget(**given_budget)), TICKET)
 
 
 def ids(folder: Path, report: TaskReport) -> list[int]:

@@ -1,0 +1,219 @@
+"""Which records of a source are looked at: spread over the files, bounded, and never stopped by a bad one."""
+
+from __future__ import annotations
+
+import gzip
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blizzard.config import make_config
+from blizzard.errors import BadData, SchemaError
+from blizzard.inferring import InferredSchema, infer_from_source, parse_record
+from blizzard.progress import SilentProgress
+from blizzard.source.listing import list_source
+from blizzard.source.sample import Sample, spread
+from blizzard.source.uri import locate_source
+
+
+class Notes(SilentProgress):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def note(self, message: str) -> None:
+        self.said.append(message)
+
+    def warn(self, message: str) -> None:
+        self.said.append(f"warning: {message}")
+
+
+def lines(name: str, *numbers: int) -> bytes:
+    return b"".join(b'{"%s":%d}\n' % (name.encode(), n) for n in numbers)
+
+
+def write(folder: Path, **files: bytes) -> None:
+    """Files `a.ndjson`, or `b.ndjson.gz` for `b_gz`, compressed."""
+    for name, content in files.items():
+        stem, _, compression = name.partition("_")
+        data = {"gz": gzip.compress, "zst": lambda b: pa.compress(b, "zstd", asbytes=True)}.get(compression, bytes)(
+            content
+        )
+        (folder / f"{stem}.ndjson{'.' + compression if compression else ''}").write_bytes(data)
+
+
+def sample(folder: Path, *, files: int = 20, records: int = 10_000, max_record_bytes: int = 1000) -> Sample:
+    location = locate_source(str(folder))
+    return Sample(
+        source=location,
+        listing=list_source(location),
+        compression="auto",
+        max_record_bytes=max_record_bytes,
+        max_records=records,
+        max_files=files,
+        parse=parse_record,
+    )
+
+
+def infer(folder: Path, notes: Notes | None = None, **options: Any) -> InferredSchema | None:
+    location = locate_source(str(folder))
+    config = make_config({f"schema.{key}": value for key, value in options.items()})
+    return infer_from_source(location, list_source(location), config, notes or Notes())
+
+
+def inferred(folder: Path, **options: Any) -> InferredSchema:
+    found = infer(folder, **options)
+    assert found is not None
+    return found
+
+
+@given(st.integers(0, 200), st.integers(1, 200))
+def test_the_files_looked_at_are_spread_evenly_first_and_last_included(total: int, count: int) -> None:
+    chosen = spread(total, count)
+    assert len(chosen) == len(set(chosen)) == min(total, count)
+    assert chosen == sorted(chosen)
+    assert chosen[:1] == [0][:total]
+    if total and count > 1:
+        assert chosen[-1] == total - 1
+    steps = {b - a for a, b in pairwise(chosen)}
+    assert not steps or max(steps) - min(steps) <= 1
+
+
+@given(sizes=st.lists(st.integers(0, 9), min_size=1, max_size=8), files=st.integers(1, 8), records=st.integers(1, 30))
+def test_as_many_records_as_asked_for_are_read_if_the_chosen_files_have_them(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], files: int, records: int
+) -> None:
+    folder = tmp_path_factory.mktemp("src")
+    write(folder, **{f"f{i}": lines("n", *[i] * size) for i, size in enumerate(sizes)})
+    reading = sample(folder, files=files, records=records)
+    found = [record["n"] for record in reading.read()]
+    assert len(found) == reading.records <= records
+    chosen = reading.chosen
+    assert set(found) <= set(chosen) or not any(sizes[i] for i in chosen)
+    assert bool(found) == any(sizes)  # empty ones at the chosen places do not hide the others
+    share = min(records // len(chosen), 9)
+    assert all(found.count(i) >= min(sizes[i], share) for i in chosen)
+
+
+def test_what_a_short_file_leaves_is_read_from_those_after_it(tmp_path: Path) -> None:
+    write(tmp_path, a=lines("a", 1), b=lines("b", *range(50)), c=lines("c", *range(50)))
+    assert [next(iter(r)) for r in sample(tmp_path, records=21).read()] == ["a"] + ["b"] * 10 + ["c"] * 10
+
+
+def test_fewer_records_than_files_are_spread_as_well(tmp_path: Path) -> None:
+    write(tmp_path, **{f"f{i}": lines("n", i, i) for i in range(9)})
+    assert [record["n"] for record in sample(tmp_path, records=3).read()] == [0, 4, 8]
+
+
+def test_a_bad_line_is_counted_and_passed_over(tmp_path: Path) -> None:
+    bad = [
+        b"nonsense",
+        b"[1]",
+        b'{"a":1',
+        b'{"a":NaN}',
+        b'{"a":"\xff"}',
+        b'{"a":"\\ud800"}',
+        b'{"long":"%s"}' % (b"x" * 2000),
+    ]
+    write(tmp_path, a=b"\xef\xbb\xbf" + lines("a", 1) + b"\n \t\r\n" + b"\n".join(bad) + b"\n" + lines("a", 2))
+    reading = sample(tmp_path)
+    assert list(reading.read()) == [{"a": 1}, {"a": 2}]
+    assert (reading.records, reading.bad_lines, reading.files) == (2, len(bad), 1)
+    assert reading.first_bad_line is not None
+    assert reading.first_bad_line.startswith("a.ndjson line 4: not JSON")
+
+
+def test_a_file_full_of_bad_lines_is_left_when_its_share_is_used_up(tmp_path: Path) -> None:
+    write(tmp_path, a=b"x\n" * 500, b=lines("b", *range(500)))
+    reading = sample(tmp_path, records=10)
+    assert len(list(reading.read())) == 5
+    assert reading.bad_lines == 5
+
+
+@pytest.mark.parametrize("compression", ["gz", "zst"])
+def test_a_file_that_cannot_be_decoded_is_passed_over_and_told(tmp_path: Path, compression: str) -> None:
+    write(
+        tmp_path,
+        **{"a": lines("a", 1), f"b_{compression}": lines("b", *range(3000)), f"c_{compression}": lines("c", 1)},
+    )
+    damaged = tmp_path / f"b.ndjson.{compression}"
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    (tmp_path / "d.ndjson.gz").write_bytes(b"this is no gzip")
+    notes = Notes()
+    found = infer(tmp_path, notes)
+    assert found is not None
+    assert found.ddl.startswith("a BIGINT")
+    assert found.ddl.endswith("c BIGINT")
+    assert (found.files, found.skipped_files, found.skipped_lines) == (2, 2, 0)
+    assert any(f"without b.ndjson.{compression}: " in note for note in notes.said)
+    assert any("without d.ndjson.gz: the file is not gzip" in note for note in notes.said)
+    assert "(2 files skipped)" in found.sentence
+
+
+def test_what_was_done_is_told(tmp_path: Path) -> None:
+    write(tmp_path, a=lines("a", 1) + b'{"b":[],"a":"x"}\n', b_gz=b"?\n" + lines("a", 2), c_zst=lines("c", 3), d=b"")
+    notes = Notes()
+    found = infer(tmp_path, notes, sample_files=3)
+    assert found is not None
+    assert notes.said[0] == "sampling 3 of 4 files for a schema"
+    assert any(
+        note.startswith("warning: 1 line of the sample skipped; the first: b.ndjson.gz line 1: ") for note in notes.said
+    )
+    assert 'a is a STRING, for it held number (1) and string ("x")' in notes.said
+    assert "left out, as no value was seen: b" in notes.said
+    assert found.sentence == "inferred schema from 3 records of 3 files (1 line skipped): a STRING"
+    assert found.to_dict() == {
+        "ddl": "a STRING",
+        "schema": {"type": "struct", "fields": [{"name": "a", "type": "string", "nullable": True, "metadata": {}}]},
+        "records": 3,
+        "files": 3,
+        "skipped_lines": 1,
+        "skipped_files": 0,
+        "left_out": ["b"],
+    }
+
+
+def test_numbers_are_not_rounded_on_the_way(tmp_path: Path) -> None:
+    big = b"%d" % 2**63
+    write(tmp_path, a=b'{"d":%s,"s":%s,"m":1e400,"f":1E2,"i":-0}\n' % (big, b"1" * 5000))
+    assert inferred(tmp_path).ddl == "d DECIMAL(38,0), s STRING, m STRING, f DOUBLE, i BIGINT"
+
+
+def test_the_same_source_gives_the_same_schema(tmp_path: Path) -> None:
+    write(tmp_path, **{f"f{i}": orjson.dumps({f"k{i}": i, "x": i / 2}) + b"\n" for i in range(30)})
+    assert inferred(tmp_path) == inferred(tmp_path)
+    assert inferred(tmp_path).files == 20
+    assert inferred(tmp_path, sample_files=99).ddl.count("BIGINT") == 30
+
+
+def test_hints_add_and_decide(tmp_path: Path) -> None:
+    write(tmp_path, a=lines("a", 1))
+    assert inferred(tmp_path, hints="a INT, b DATE").ddl == "a INT, b DATE"
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n"])
+def test_a_source_without_a_line_has_no_schema(tmp_path: Path, content: bytes) -> None:
+    assert infer(tmp_path, hints="a INT") is None
+    write(tmp_path, a=content, b_gz=content)
+    assert infer(tmp_path, hints="a INT") is None
+
+
+def test_a_source_of_which_nothing_is_of_use_is_an_error(tmp_path: Path) -> None:
+    write(tmp_path, a=b"x\ny\n")
+    (tmp_path / "b.ndjson.gz").write_bytes(b"no gzip")
+    with pytest.raises(
+        BadData, match=r"2 lines and 1 file looked at, none of use. The first: a.ndjson line 1: "
+    ) as error:
+        infer(tmp_path)
+    assert error.value.kind == "nothing_to_infer_from"
+
+
+def test_names_that_cannot_stand_together_are_an_error_that_names_them(tmp_path: Path) -> None:
+    write(tmp_path, a=lines("id", 1), b=lines("ID", 1), c=b'{"":1}\n')
+    with pytest.raises(SchemaError, match=r"(?s)the column name '' is empty.*named more than once \(id, ID\)"):
+        infer(tmp_path)
