@@ -63,7 +63,9 @@ def add_dlq_parser(commands: Any) -> None:
         dest="assignments",
         help="set one key, as for run; repeatable",
     )
-    replay.set_defaults(schema=None, start_from=None)
+    replay.add_argument("--accept-quarantine-loss", action="store_true", help="as for run")
+    # What only a new table or a new pipeline needs.
+    replay.set_defaults(schema=None, infer=False, hints=None, start_from=None)
 
     purge = actions.add_parser("purge", help="delete records from quarantine for ever")
     _table_arguments(purge)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from blizzard.api import Job, SystemClock, open_for_writing
 from blizzard.core.batch import Checkpoint
 from blizzard.core.codec import encode_state, fence_app_id
 from blizzard.core.ledger import Ledger, encode_ledger
@@ -18,27 +18,21 @@ from blizzard.core.state import CheckpointState
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, Budget, TaskPlan
 from blizzard.delta.commit import commit_batch
 from blizzard.delta.quarantine import DeltaRsQuarantine, replay_marks
-from blizzard.dlq import quarantine_root
 from blizzard.errors import ConfigError
 from blizzard.inflight import CommitQueue, ThreadBackground
 from blizzard.ingesting import BatchIngest
 from blizzard.ports import CommitRequest, Ports, Progress, StopRequest
+from blizzard.preparing import layout_of_table, parse_policy, with_rescued_column
 from blizzard.progress import SilentProgress
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
-from blizzard.schema.layout import layout_of
 from blizzard.starting import RunSettings, Start
 from blizzard.stopping import NeverStop
 from blizzard.summary import Summary
-from blizzard.tasks.policy import ParsePolicy, Unknown
 from blizzard.tasks.quarantine import Selection
 from blizzard.tasks.reparse import Reparsing
 from blizzard.tasks.task import JobSpec
 from blizzard.testing.faults import reach
-
-if TYPE_CHECKING:
-    from blizzard.api import Job
-    from blizzard.config import Config
 
 # A replay reads no file of the source: one task without slices, and no bound but the quarantine itself.
 _PLAN = BatchPlan(
@@ -103,37 +97,35 @@ def replay(ports: Ports, ingestor: QuarantineIngestor, settings: RunSettings, ch
 
 def replay_job(job: Job, chosen: Selection, *, progress: Progress | None = None) -> Replayed:
     """Replay what a pipeline has in quarantine, under the configuration its runs are given."""
-    from blizzard.api import SystemClock, open_for_writing
-
-    config, clock, run_id = job.config, SystemClock(), os.urandom(6).hex()
-    table = open_for_writing(job)
+    config, run_id, progress = job.config, os.urandom(6).hex(), progress or SilentProgress()
+    parsing, table = parse_policy(config), open_for_writing(job)
     if table is None:
         raise ConfigError(f"there is no Delta table at {job.table_root}", kind="table_not_found")
-    progress = progress or SilentProgress()
-    root = quarantine_root(table=job.table_root, quarantine=config["quarantine.path"])
-    quarantine = DeltaRsQuarantine(root=root, clock=clock, progress=progress)
+    if parsing.rescues:
+        table.add_columns(with_rescued_column(table.schema), pipeline=job.pipeline)
+    layout, quarantine = layout_of_table(config, table), job.quarantine(progress)
     spec = JobSpec(
         source_root=job.source.location.root,
         compression=config["source.compression"],
         table_root=job.table_root,
-        layout=layout_of(table.schema, table.partition_columns),
+        layout=layout,
         pipeline=job.pipeline,
+        quarantine_root=job.quarantine_root,
+        parsing=parsing,
         run_id=run_id,
         target_file_bytes=config["table.target_file_bytes"],
         codec=config["table.compression"],
         max_record_bytes=config["limits.max_record_bytes"],
         indexed_columns=table.indexed_columns,
-        quarantine_root=root,
-        parsing=parse_policy(config),
     )
     ingestor = QuarantineIngestor(spec, quarantine)
     ports = Ports(
         source=job.source,
-        place=job.place(),
+        place=job.place(layout),
         quarantine=quarantine,
         ingestor=ingestor,
         background=ThreadBackground(),  # there is nothing to do beside the one commit
-        clock=clock,
+        clock=SystemClock(),
         progress=progress,
         stop=NeverStop(),
     )
@@ -141,15 +133,6 @@ def replay_job(job: Job, chosen: Selection, *, progress: Progress | None = None)
         pipeline=job.pipeline, run_id=run_id, limits=config.limits, scan_commits=config["checkpoint.scan_commits"]
     )
     return replay(ports, ingestor, settings, chosen)
-
-
-def parse_policy(config: Config) -> ParsePolicy:
-    unknown = {"strict": Unknown.BAD, "rescue": Unknown.RESCUE, "add_columns": Unknown.REPORT}
-    return ParsePolicy(
-        json_in_strings=config["schema.json_in_strings"] == "keep",
-        unknown=unknown.get(config["schema.evolution"], Unknown.IGNORE),
-        rescue_values=config["bad_records.policy"] == "rescue",
-    )
 
 
 def state_after(

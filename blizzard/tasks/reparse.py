@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from blizzard.core.types import BatchTicket, TaskReport
-from blizzard.schema.evolve import Observations
+from blizzard.schema.evolve import RESCUED_COLUMN, Observations
 from blizzard.source.lines import LongLine
 from blizzard.tasks.layout import BatchStamp, RowOrigin, UnusableOrigin, complete_table
-from blizzard.tasks.parse import RESCUED_COLUMN, ParsedBlock, RecordParser
+from blizzard.tasks.parse import ParsedBlock, RecordParser
+from blizzard.tasks.partitioned import open_writer
 from blizzard.tasks.quarantine import BadRow, QuarantineWriter
 from blizzard.tasks.task import JobSpec
-from blizzard.tasks.partitioned import open_writer
 
 _Reason: TypeAlias = tuple[str, str, str | None]  # kind, message, column
 
