@@ -15,90 +15,38 @@ from typing import Any
 import pytest
 
 from blizzard import dlq
-from blizzard.core.codec import decode_state
 from blizzard.core.ledger import decode_ledger
-from blizzard.core.log import payloads
-from blizzard.core.plan import Limits
 from blizzard.core.state import CheckpointState
 from blizzard.delta import quarantine as delta_quarantine
-from blizzard.delta.table import DeltaRsPlace
 from blizzard.errors import Fenced, Refused
-from blizzard.ports import Ports
-from blizzard.replay import QuarantineIngestor, Replayed, replay
-from blizzard.schema.layout import apply_layout
-from blizzard.schema.load import load_schema
-from blizzard.starting import RunSettings
-from blizzard.stopping import NeverStop
-from blizzard.tasks.policy import ParsePolicy
+from blizzard.replay import QuarantineIngestor, Replayed
 from blizzard.tasks.quarantine import Selection
 from blizzard.testing import faults
 from blizzard.testing.faults import InjectedFault
-from tests.contract.in_process import AtOnce, Flow, newest
+from tests.contract.in_process import Flow, newest
+from tests.contract.replaying import (
+    EVERYTHING,
+    HOPELESS,
+    LEFT,
+    STRICT,
+    in_quarantine,
+    mendable,
+    newest_state,
+    quarantined_flow,
+    replay_in,
+)
 from tests.ingesting import ids, line, rows, write, write_ids
-
-STRICT = {"parsing": ParsePolicy(json_in_strings=False)}
-EVERYTHING = Selection()
-HOPELESS = b'{"id":"seven","name":"n"}'
-
-
-def mendable(record_id: int) -> bytes:
-    """Bad while a STRING takes nothing but text, and good as soon as it takes any JSON."""
-    return b'{"id":%d,"name":{"n":%d}}' % (record_id, record_id)
 
 
 @pytest.fixture
 def flow(tmp_path: Path) -> Flow:
-    """Sequence 1: ids 0, 1, 2 are rows; 3 and 4 can be mended, one line cannot."""
-    flow = Flow(tmp_path)
-    write(flow.src / "a.ndjson", line(0) + mendable(3) + b"\n" + line(1) + HOPELESS + b"\n")
-    write(flow.src / "b.ndjson", line(2) + mendable(4) + b"\r\n")
-    flow.run(spec=STRICT)
-    assert (ids(flow.table), len(flow.quarantined())) == ([0, 1, 2], 3)
-    return flow
+    return quarantined_flow(tmp_path)
 
 
 @pytest.fixture
 def fault(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     faults._visits.clear()
     return lambda rule: monkeypatch.setenv("BLIZZARD_FAULT", rule)
-
-
-def replay_in(
-    flow: Flow,
-    chosen: Selection = EVERYTHING,
-    *,
-    run_id: str = "replay",
-    ingestor: type[QuarantineIngestor] = QuarantineIngestor,
-    **spec: Any,
-) -> Replayed:
-    """A replay as a new process would make it."""
-    made = ingestor(flow.spec(run_id=run_id, indexed_columns=flow.open().indexed_columns, **spec), flow.quarantine)
-    ports = Ports(
-        source=flow.source,
-        place=flow.place,
-        quarantine=flow.quarantine,
-        ingestor=made,
-        background=AtOnce(),
-        clock=flow.clock,
-        progress=flow.told,
-        stop=NeverStop(),
-    )
-    return replay(ports, made, RunSettings(pipeline=flow.pipeline, run_id=run_id, limits=Limits()), chosen)
-
-
-def in_quarantine(flow: Flow) -> list[tuple[str, int, bytes]]:
-    return [(r["source_file"], r["line"], r["raw"]) for r in flow.quarantined()]
-
-
-def newest_state(flow: Flow) -> CheckpointState:
-    (commit,) = flow.open().commits_after(newest(flow.table) - 1)
-    (payload,) = payloads(commit)
-    state = decode_state(payload)
-    assert isinstance(state, CheckpointState)
-    return state
-
-
-LEFT = [("a.ndjson", 4, HOPELESS)]
 
 
 def test_what_passes_now_becomes_rows_and_the_rest_stays_as_it_was(flow: Flow) -> None:
@@ -217,27 +165,6 @@ def test_a_line_over_a_limit_that_has_shrunk_stays(flow: Flow) -> None:
     assert {r["error_kind"] for r in flow.quarantined() if r["raw"] != HOPELESS} == {"too_long"}
 
 
-def test_replayed_rows_have_the_origin_and_the_key_they_would_have_had(tmp_path: Path) -> None:
-    facts = ("source_file", "source_line", "record_key", "sequence")
-    found = []
-    for name, parsing in (("at-once", {}), ("replayed", STRICT)):
-        flow = Flow(tmp_path / name)
-        # The same file to both: its etag is part of the key.
-        write(flow.src / "d=1/a.ndjson", line(0) + b"\n" + mendable(1) + b"\n" + line(2))
-        write(flow.src / "d=1/b.ndjson", mendable(3) + b"\n")
-        for path in sorted(flow.src.rglob("*.ndjson")):
-            os.utime(path, ns=(10**18, 10**18))
-        schema = apply_layout(load_schema(flow.ddl), provenance=facts).schema
-        DeltaRsPlace(root=str(flow.table), schema=schema, clock=flow.clock).create("p")
-        flow.run(spec=parsing)
-        if parsing:
-            assert replay_in(flow).replayed == 2
-        found.append(rows(flow.table))
-    at_once, replayed = found
-    assert [row["_sequence"] for row in replayed] == [1, 2, 1, 2]
-    assert [row | {"_sequence": 1} for row in replayed] == at_once
-
-
 def test_many_batches_keep_every_record(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delta_quarantine, "_READ_ROWS", 7)
     content = [mendable(i) if i % 3 else HOPELESS for i in range(10, 110)]
@@ -334,7 +261,7 @@ BEFORE, AFTER = (
 @pytest.mark.parametrize("point", BEFORE + AFTER)
 def test_a_replay_killed_anywhere_leaves_each_record_once_after_the_next_start(flow: Flow, point: str) -> None:
     before = ids(flow.table), in_quarantine(flow)
-    code = "import sys; from tests.contract.test_dlq_replay import *; replay_in(Flow(Path(sys.argv[1])))"
+    code = "import sys; from tests.contract.replaying import *; replay_in(Flow(Path(sys.argv[1])))"
     killed = subprocess.run(
         [sys.executable, "-c", code, str(flow.folder)],
         env=os.environ | {"BLIZZARD_FAULT": f"{point}=kill"},
