@@ -53,7 +53,7 @@ def add_dlq_parser(commands: Any) -> None:
 
     replay = actions.add_parser("replay", help="parse them again and append what passes now", description=_REPLAY_HELP)
     replay.add_argument("--source", metavar="URI", help="the pipeline's source, as its runs are given it")
-    _table_arguments(replay)
+    _table_arguments(replay, pipeline="the pipeline's name, as its runs are given it; default: derived from the source")
     replay.add_argument("--config", metavar="FILE", help="YAML file, as for run; flags override it")
     replay.add_argument(
         "--set",
@@ -74,12 +74,12 @@ def add_dlq_parser(commands: Any) -> None:
     purge.add_argument("--yes", action="store_true", help="do it; without this, only say what would be deleted")
 
 
-def _table_arguments(parser: argparse.ArgumentParser) -> None:
+def _table_arguments(parser: argparse.ArgumentParser, *, pipeline: str = "only this pipeline") -> None:
     parser.add_argument("--table", metavar="URI", help="the Delta table that the records were meant for")
     parser.add_argument(
         "--quarantine", metavar="URI", help="the quarantine table; default: the table's path and _quarantine"
     )
-    parser.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
+    parser.add_argument("--pipeline", metavar="NAME", help=pipeline)
     parser.add_argument(
         "--sequence", type=_positive, metavar="N", help="only what the commit of this sequence put there"
     )
@@ -172,8 +172,8 @@ def _print_record(record: dlq.Record, *, limit: int | None) -> None:
     place += [f"line {record['line']}"] if record["line"] is not None else []
     place += [f"byte {record['byte_offset']}"] if record["byte_offset"] is not None else []
     _print(", ".join(place))
-    column = f" (column {printable(record['column'])})" if record["column"] else ""
-    _print(f"  why     {record['error_kind']}: {printable(record['message'])}{column}")
+    column = f", column {printable(record['column'])}" if record["column"] else ""
+    _print(f"  why     {record['error_kind']}{column}: {printable(record['message'])}")
     since = dlq.time_text(record["quarantined_at"])
     _print(f"  since   {since}, pipeline {record['pipeline']}, sequence {record['sequence']}")
     if record["raw"] is None:
@@ -223,10 +223,8 @@ def _replay(options: argparse.Namespace) -> int:
     if options.json:
         _print(orjson.dumps(asdict(done)).decode())
     elif done.replayed:
-        _print(
-            f"{_count(done.replayed)} appended in version {done.delta_version} (sequence {done.sequence});"
-            f" {done.still_bad:,} still in quarantine"
-        )
+        again = f"; {done.still_bad:,} failed again and stayed in quarantine" if done.still_bad else ""
+        _print(f"{_count(done.replayed)} appended in version {done.delta_version} (sequence {done.sequence}){again}")
     elif done.still_bad:
         _print(f"nothing appended: {_count(done.still_bad)} failed again. Nothing was changed.")
     else:

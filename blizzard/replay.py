@@ -18,10 +18,10 @@ from blizzard.core.state import CheckpointState
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, Budget, TaskPlan
 from blizzard.delta.commit import commit_batch
 from blizzard.delta.quarantine import DeltaRsQuarantine, replay_marks
-from blizzard.errors import ConfigError
+from blizzard.errors import ConfigError, Refused
 from blizzard.inflight import CommitQueue, ThreadBackground
 from blizzard.ingesting import BatchIngest
-from blizzard.ports import CommitRequest, Ports, Progress, StopRequest
+from blizzard.ports import CommitRequest, Ports, Progress, StopRequest, Table
 from blizzard.preparing import layout_of_table, parse_policy, with_rescued_column
 from blizzard.progress import SilentProgress
 from blizzard.schema import DeltaSchema
@@ -60,7 +60,7 @@ def replay(ports: Ports, ingestor: QuarantineIngestor, settings: RunSettings, ch
     if table is None:
         raise ConfigError("there is no Delta table to replay into", kind="table_not_found")
     summary, planned_ms = Summary(), ports.clock.now_ms()
-    state = Start(ports, settings, summary).begin(table, ports.source.list())
+    state = _begin(ports, settings, summary, table)
     if chosen.through_sequence is None or chosen.through_sequence > state.sequence:
         chosen = replace(chosen, through_sequence=state.sequence)
     ingestor.chosen = chosen
@@ -93,6 +93,19 @@ def replay(ports: Ports, ingestor: QuarantineIngestor, settings: RunSettings, ch
     )
     ports.quarantine.settle(after)
     return Replayed(replayed=rows, still_bad=still_bad, sequence=after.sequence, delta_version=version)
+
+
+def _begin(ports: Ports, settings: RunSettings, summary: Summary, table: Table) -> CheckpointState:
+    try:
+        return Start(ports, settings, summary).begin(table, ports.source.list())
+    except Refused as e:
+        if e.kind != "table_has_data":
+            raise
+        raise Refused(
+            f"pipeline {settings.pipeline!r} has no position in this table, so nothing in quarantine is its own. Give"
+            f" --source and --pipeline as its runs are given them; blizzard status shows which there are.",
+            kind=e.kind,
+        ) from e
 
 
 def replay_job(job: Job, chosen: Selection, *, progress: Progress | None = None) -> Replayed:

@@ -48,7 +48,10 @@ def test_the_command_says_what_it_did(flow: Flow, capsys: pytest.CaptureFixture[
         "sequence": 2,
         "delta_version": 2,
     }
-    assert command(capsys, flow) == "1 record appended in version 3 (sequence 3); 1 still in quarantine\n"
+    assert (
+        command(capsys, flow)
+        == "1 record appended in version 3 (sequence 3); 1 failed again and stayed in quarantine\n"
+    )
     assert command(capsys, flow) == "nothing appended: 1 record failed again. Nothing was changed.\n"
     assert command(capsys, flow, "--kind", "x") == "nothing to replay for pipeline p. See: blizzard dlq list\n"
     assert (ids(flow.table), in_quarantine(flow)) == ([0, 1, 2, 3, 4], LEFT)

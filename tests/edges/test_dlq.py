@@ -160,7 +160,7 @@ def test_show_tells_where_and_why_and_the_bytes_without_steering_the_terminal(ru
     assert "a.ndjson, line 1, byte 10\n  why     not_json: not an object\n" in out
     assert r"  line    \xff\x00" in out
     assert "(only the beginning of 1,000 bytes was kept)" in out
-    assert "bad_value: not an object (column id)" in out
+    assert "bad_value, column id: not an object" in out
     assert "c.gz, line 6\n" in out
     assert "none: the file could not be read" in out
     assert all(printable(line) == line for line in out.splitlines())
@@ -260,6 +260,31 @@ def test_a_purge_carries_its_own_txn_and_leaves_those_of_the_pipelines_alone(roo
     assert table.transaction_version("blizzard-dlq:p:t") == 4
     add(root, 4, [bad(line=8)])  # settled long ago, so this is not added
     assert lines_of(root) == [7]
+
+
+def test_a_purge_and_a_commit_at_the_same_time_both_happen(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    delete_from = DeltaRsQuarantine._delete_from
+    calls: list[None] = []
+
+    def interrupted(self: DeltaRsQuarantine, *arguments: Any) -> int:
+        calls.append(None)
+        if len(calls) == 1:
+            add(root, 5, [bad("b.ndjson", 8), bad("a.ndjson", 9)])
+        elif len(calls) == 2:
+            DeltaTable(root).delete("line = 2")
+        return delete_from(self, *arguments)
+
+    monkeypatch.setattr(DeltaRsQuarantine, "_delete_from", interrupted)
+    dlq.purge(quarantine(root), Selection(source_file="a.ndjson"))
+    assert set(lines_of(root)) - {9} == {5, 6, 8}  # 9 came after the purge had looked
+
+
+def test_a_replay_settles_into_a_quarantine_table_that_was_dropped(tmp_path: Path) -> None:
+    root = str(tmp_path / "q")
+    state = example(replayed={"through": "6"})
+    quarantine(root).settle(state)
+    quarantine(root).settle(state)
+    assert DeltaTable(root).transaction_version("blizzard-dlq:p:t") == 7
 
 
 def test_a_foreign_table_is_never_touched(run: Command, tmp_path: Path) -> None:
