@@ -193,7 +193,7 @@ def _decode_v2(fields: dict[str, Any]) -> CheckpointState:
         source_state=_source_state(fields, versions=_object(fields, "file_versions")),
         start_from=_text_or_none(fields, "start_from"),
         pending_quarantine=_texts(fields, "pending_quarantine"),
-        replayed=_text_map(fields, "replayed") if "replayed" in fields else {},
+        replayed=_text_map(fields, "replayed"),
         held_back=_text_map(fields, "held_back"),
         list_from=_text_or_none(fields, "list_from"),
         relist_watermark_ms=_integer_or_none(fields, "relist_watermark_ms"),

@@ -162,6 +162,7 @@ class DeltaRsTable:
     def add_columns(self, schema: DeltaSchema, *, pipeline: str) -> None:
         """A commit of its own: delta-rs leaves the metadata as it is when it appends. A crash after it leaves a column
         that is null everywhere."""
+        self.refresh()
         now = {field["name"]: field for field in self.schema["fields"]}
         new = [field for field in schema["fields"] if now.get(field["name"]) != field]
         if new:
@@ -171,7 +172,8 @@ class DeltaRsTable:
                 commit_properties=CommitProperties(app_transactions=[stamp]),
                 post_commithook_properties=_HOOKS,
             )
-            self.refresh()
+            self._handle.update_incremental()
+            self._newest_seen = log.commit_identity(self._root, self.version)
         if self.schema_fingerprint != fingerprint(schema):
             raise Temporary("another writer changed the table's schema at the same time", kind="schema_changed")
         self.make_durable(self.version)

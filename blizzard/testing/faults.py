@@ -2,7 +2,7 @@
 
 Off unless BLIZZARD_FAULT is set: `point=ACTION[:ARG][@N]`, several joined with `;`. `hang:FILE` touches FILE and
 waits for BLIZZARD_HANG_S seconds (120) to be killed, `kill` is SIGKILL to this process, `raise` loses an answer;
-`@N` acts on the Nth visit only.
+`@N` acts on the Nth visit only, `@N+` from then on.
 """
 
 from __future__ import annotations
@@ -23,13 +23,18 @@ def reach(point: str) -> None:
     spec = os.environ.get("BLIZZARD_FAULT")
     if not spec:
         return
+    _visits[point] += 1
     for rule in spec.split(";"):
         name, _, action = rule.partition("=")
-        if name == point:
-            _visits[point] += 1
-            action, _, nth = action.partition("@")
-            if not nth or _visits[point] == int(nth):
-                _act(action, point)
+        action, _, nth = action.partition("@")
+        if name == point and _is_due(nth, _visits[point]):
+            _act(action, point)
+
+
+def _is_due(nth: str, visit: int) -> bool:
+    if not nth:
+        return True
+    return visit >= int(nth[:-1]) if nth.endswith("+") else visit == int(nth)
 
 
 def _act(action: str, point: str) -> None:

@@ -86,8 +86,7 @@ def test_an_answer_lost_while_settling_leaves_each_bad_record_once(
     flow: Flow, fault: pytest.MonkeyPatch, point: str, times: int
 ) -> None:
     mixed(flow)
-    rules = ";".join(f"{point}=raise@{n}" for n in range(1, times + 1))
-    fault.setenv("BLIZZARD_FAULT", rules)
+    fault.setenv("BLIZZARD_FAULT", f"{point}=raise" + ("@1" if times == 1 else ""))
     if point == "quarantine.before" and times == 5:
         with pytest.raises(Temporary) as error:
             flow.run()
@@ -103,7 +102,7 @@ def test_an_answer_lost_while_settling_leaves_each_bad_record_once(
 
 def test_the_commit_that_landed_is_counted_even_if_settling_failed(flow: Flow, fault: pytest.MonkeyPatch) -> None:
     mixed(flow)
-    fault.setenv("BLIZZARD_FAULT", ";".join(f"quarantine.before=raise@{n}" for n in range(1, 6)))
+    fault.setenv("BLIZZARD_FAULT", "quarantine.before=raise")
     summary = Summary()
     fault.setattr("tests.contract.in_process.Summary", lambda: summary)
     with pytest.raises(Temporary):
@@ -114,7 +113,7 @@ def test_the_commit_that_landed_is_counted_even_if_settling_failed(flow: Flow, f
 def test_the_next_batch_is_never_committed_before_the_last_is_settled(flow: Flow, fault: pytest.MonkeyPatch) -> None:
     for name in ("a", "b", "c"):
         write(flow.src / f"{name}.ndjson", BAD + b"\n")
-    fault.setenv("BLIZZARD_FAULT", ";".join(f"quarantine.before=raise@{n}" for n in range(2, 20)))
+    fault.setenv("BLIZZARD_FAULT", "quarantine.before=raise@2+")
     with pytest.raises(Temporary):
         flow.run(limits=Limits(max_files=1))
     fault.delenv("BLIZZARD_FAULT")
@@ -129,7 +128,7 @@ def test_the_next_batch_is_never_committed_before_the_last_is_settled(flow: Flow
 
 def test_a_batch_that_is_not_committed_leaves_nothing_in_quarantine(flow: Flow, fault: pytest.MonkeyPatch) -> None:
     mixed(flow)
-    fault.setenv("BLIZZARD_FAULT", ";".join(f"commit.during=raise@{n}" for n in range(1, 10)))
+    fault.setenv("BLIZZARD_FAULT", "commit.during=raise")
     with pytest.raises(Temporary):
         flow.run()
     assert flow.quarantined() == []
@@ -139,7 +138,7 @@ def test_a_pending_file_that_is_gone_is_refused_unless_the_loss_is_accepted(
     flow: Flow, fault: pytest.MonkeyPatch
 ) -> None:
     mixed(flow)
-    fault.setenv("BLIZZARD_FAULT", ";".join(f"quarantine.before=raise@{n}" for n in range(1, 6)))
+    fault.setenv("BLIZZARD_FAULT", "quarantine.before=raise")
     with pytest.raises(Temporary):
         flow.run()
     fault.delenv("BLIZZARD_FAULT")
@@ -225,8 +224,8 @@ def test_a_full_quarantine_blocks_or_rejects(flow: Flow) -> None:
     assert len(flow.quarantined()) == 1
 
 
-def truncated(flow: Flow, name: str = "b.ndjson.gz") -> bytes:
-    whole = gzip.compress(b"".join(map(line, range(10, 200))), mtime=0)
+def truncated(flow: Flow, name: str = "b.ndjson.gz", *, last: int = 200) -> bytes:
+    whole = gzip.compress(b"".join(map(line, range(10, last))), mtime=0)
     (flow.src / name).parent.mkdir(parents=True, exist_ok=True)
     (flow.src / name).write_bytes(whole[: len(whole) // 2])
     return whole
@@ -258,8 +257,8 @@ def test_a_truncated_file_takes_nothing_else_down(flow: Flow, slots: int) -> Non
 
 
 def test_what_was_committed_of_a_file_before_it_broke_stays(flow: Flow) -> None:
-    truncated(flow)
-    summary = flow.run(limits=Limits(max_records=20), spec={"block_bytes": 256})
+    truncated(flow, last=200_000)  # longer than what the decompressor reads ahead
+    summary = flow.run(limits=Limits(max_records=20_000), spec={"block_bytes": 4096})
     found = ids(flow.table)
     assert found == list(range(10, 10 + len(found)))
     assert found

@@ -34,7 +34,7 @@ from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import Refused, Temporary
 from blizzard.source.lines import Block
 from blizzard.stopping import SignalStop
-from blizzard.tasks import task
+from blizzard.tasks import reading
 from blizzard.tasks.parse import ParsedBlock, RecordParser
 from tests.contract.in_process import Flow, age_txns, info, newest, write_foreign, write_raw
 from tests.core.test_codec import example
@@ -115,7 +115,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_committed(
     flow = Flow(tmp_path).first_run()
     path = write_ids(flow.src / "b.ndjson", 3, 6)
     with monkeypatch.context() as patched:
-        patched.setattr(task, "read_blocks", ChangeAfterTheLastBlock(path, how))
+        patched.setattr(reading, "read_blocks", ChangeAfterTheLastBlock(path, how))
         with pytest.raises(Temporary) as caught:
             flow.run()
     assert caught.value.kind == "source_changed"
@@ -141,7 +141,7 @@ def test_a_parser_that_loses_or_makes_up_a_row_stops_the_task(
         return replace(parsed, table=changed)
 
     monkeypatch.setattr(RecordParser, "parse", parse)
-    with pytest.raises(RuntimeError, match="records became"):
+    with pytest.raises(RuntimeError, match="lines became"):
         flow.run(slots=1)
     assert newest(flow.table) == 1
 

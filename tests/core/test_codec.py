@@ -157,6 +157,7 @@ states = st.builds(
     ),
     start_from=st.none() | names,
     pending_quarantine=st.lists(names, max_size=3).map(tuple),
+    replayed=st.dictionaries(names, names, max_size=3),
     held_back=st.dictionaries(names, names, max_size=3),
     list_from=st.none() | names,
     relist_watermark_ms=st.none() | st.integers(0, 2**53),

@@ -79,13 +79,20 @@ def test_columns_are_found_by_name_and_put_in_order() -> None:
     wanted = layout("id INT NOT NULL, ts TIMESTAMP, _rescued_data STRING", "day=date(ts)")
     at = dt.datetime(2024, 5, 1, 23, 59, 59, tzinfo=UTC)
     schema = to_arrow(wanted.record_schema)
-    shuffled = rows(wanted, [{"id": 1, "ts": at, "_rescued_data": "{}"}]).select(["_rescued_data", "ts", "id"])
+    parsed = rows(wanted, [{"id": 1, "ts": at}]).append_column("_rescued_data", pa.array(["{}"]))
+    shuffled = parsed.select(["_rescued_data", "ts", "id"])
     done = complete_table(shuffled, wanted, [origin("a", 0)], STAMP)
     assert done.to_pylist() == [{"id": 1, "ts": at, "_rescued_data": "{}", "day": dt.date(2024, 5, 1)}]
     assert done.schema.field("id") == schema.field("id")
     for wrong in (shuffled.drop_columns(["ts"]), shuffled.append_column("more", pa.array([1]))):
         with pytest.raises((RuntimeError, KeyError)):
             complete_table(wrong, wanted, [origin("a", 0)], STAMP)
+
+
+def test_a_run_that_does_not_rescue_leaves_the_column_of_one_that_did_empty() -> None:
+    wanted = layout("id INT, _rescued_data STRING", None)
+    done = complete_table(rows(wanted, [{"id": 1}]), wanted, [origin("a", 0)], STAMP)
+    assert done.to_pylist() == [{"id": 1, "_rescued_data": None}]
 
 
 def test_without_derived_columns_the_rows_are_passed_on_as_they_are() -> None:

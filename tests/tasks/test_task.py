@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from blizzard.core.bad import BadPolicy
 from blizzard.core.types import BatchTicket, Budget, Slice, TaskPlan, TaskReport
 from blizzard.schema.layout import TableLayout
 from blizzard.schema.load import load_schema
@@ -20,7 +21,9 @@ TICKET = BatchTicket(sequence=1, planned_ms=0, table_id="t")
 BOM = b"\xef\xbb\xbf"
 
 
-def run(folder: Path, files: dict[str, bytes], *, start: dict[str, int] | None = None, **budget: Any) -> TaskReport:
+def run(
+    folder: Path, files: dict[str, bytes], *, start: dict[str, int] | None = None, records: str = "fail", **budget: Any
+) -> TaskReport:
     slices = []
     for name, content in files.items():
         path = folder / name
@@ -40,6 +43,7 @@ def run(folder: Path, files: dict[str, bytes], *, start: dict[str, int] | None =
         codec="snappy",
         max_record_bytes=1 << 20,
         indexed_columns=32,
+        bad=BadPolicy(records=records),
         block_bytes=budget.pop("block_bytes", 1 << 20),
     )
     given_budget: dict[str, Any] = {"output_bytes": 1 << 30, "max_records": None, "seconds": None} | budget
