@@ -1,18 +1,23 @@
 """The quarantine table: bad records, each once, in step with the main table.
 
 A commit of the main table names the files of its bad records as pending. `settle` adds them here afterwards, with a
-Txn of its own (`blizzard-dlq:…`) at that commit's sequence: however often it is called for a commit, and whoever
-calls it, they are added once. It runs before the next commit of the main table, and first thing after a restart.
+Txn of its own (`blizzard-dlq:…`) at that commit's sequence: however often it is called for a commit, and whoever calls
+it, they are added once. It runs before the next commit of the main table, and first thing after a restart.
+
+A replay's commit also says which records it took: `settle` first deletes those, then adds what it could not mend.
 """
 
 from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import deltalake
 import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
@@ -20,14 +25,17 @@ from deltalake.transaction import AddAction
 from blizzard.core.codec import quarantine_app_id
 from blizzard.core.state import CheckpointState
 from blizzard.delta import log
+from blizzard.durable import sync
 from blizzard.errors import BlizzardError, ConfigError, Refused, Temporary
 from blizzard.ports import Clock, Progress
 from blizzard.schema.fit import schema_differences
 from blizzard.source.uri import file_uri
-from blizzard.tasks.quarantine import QUARANTINE_SCHEMA, read_footer
+from blizzard.tasks.quarantine import ARROW_SCHEMA, QUARANTINE_SCHEMA, Selection, read_footer
 from blizzard.testing.faults import reach
 
 _ATTEMPTS = 5
+_READ_BYTES = 8 * 1024 * 1024
+_READ_ROWS = 10_000
 _HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 
 
@@ -44,22 +52,19 @@ class DeltaRsQuarantine:
             return
         cause: Exception | None = None
         for attempt in range(_ATTEMPTS):
-            if attempt:
-                self.clock.sleep(0.1 * 2**attempt * random.uniform(0.8, 1.2))
+            self._wait_before(attempt)
             try:
                 table = self.open() or self._create()
-                if self._settled(table, state) >= state.sequence:
-                    log.sync_commit(self.root, int(table.version()))
-                    return
-                if state.replayed:
-                    table.delete(
-                        replay_predicate(state),
-                        commit_properties=self._stamp(f"blizzard-replay:{state.pipeline}", state.sequence),
-                        post_commithook_properties=_HOOKS,
-                    )
+                if state.replayed and not self._is_settled(table, state):
+                    stamp = self._stamp(f"blizzard-replay:{state.pipeline}", state.sequence)
+                    self._delete_from(table, replayed_rows(state), stamp)
                     reach("quarantine.replayed")
                     table.update_incremental()
-                self._append(table, state)
+                # Asked after the deletion: a Txn that is already loaded is no conflict to an append.
+                if self._is_settled(table, state):
+                    log.sync_commit(self.root, int(table.version()))
+                else:
+                    self._append(table, state)
                 return
             except BlizzardError:
                 raise
@@ -96,6 +101,65 @@ class DeltaRsQuarantine:
             return 0
         return int(sum(n or 0 for n in table.get_add_actions(flatten=True).column("num_records").to_pylist()))
 
+    def read(self, selection: Selection, columns: Sequence[str] = ARROW_SCHEMA.names) -> Iterator[pa.Table]:
+        """The selected records, a few at a time: never more in memory than a few MB, or one record."""
+        table = self.open()
+        if table is None:
+            return
+        if table.protocol().min_reader_version > 1:
+            raise Refused(
+                f"the quarantine table at {self.root} has been given a reader feature (deletion vectors, column"
+                f" mapping) that blizzard does not read. Rewrite it without, or choose another quarantine.path.",
+                kind="unsupported_table",
+            )
+        needed = [name for name in ARROW_SCHEMA.names if name in {*columns, *selection.columns}]
+        schema = pa.schema([ARROW_SCHEMA.field(name) for name in needed])
+        try:
+            for name in table.get_add_actions(flatten=True).column("path").to_pylist():
+                with pq.ParquetFile(os.path.join(self.root, name), buffer_size=1 << 20) as file:
+                    for batch in file.iter_batches(batch_size=_rows_at_once(file.metadata), columns=needed):
+                        rows = pa.Table.from_batches([batch]).select(needed).cast(schema)
+                        rows = rows.filter(selection.mask(rows))
+                        if rows.num_rows:
+                            yield rows.select(list(columns))
+        except FileNotFoundError as e:
+            raise Temporary(
+                f"{e.filename or e}: a file of the quarantine table is gone: compacted and vacuumed meanwhile? Run"
+                f" again.",
+                kind="quarantine_changed",
+            ) from e
+
+    def delete(self, selection: Selection, *, app_id: str) -> int:
+        """Delete the selected records for ever, and say how many they were. Asking again after a doubt does no harm."""
+        cause: Exception | None = None
+        for attempt in range(_ATTEMPTS):
+            self._wait_before(attempt)
+            table = self.open()
+            if table is None:
+                return 0
+            try:
+                return self._delete_from(table, selection, self._stamp(app_id, self.clock.now_ms()))
+            except Exception as e:  # a settle or another deletion was faster, or the answer was lost
+                cause = e
+        raise Temporary(
+            f"the records could not be deleted from the quarantine table at {self.root} ({cause}). Run again.",
+            kind="quarantine_failed",
+        ) from cause
+
+    def _delete_from(self, table: DeltaTable, selection: Selection, stamp: CommitProperties) -> int:
+        metrics = table.delete(selection.predicate, commit_properties=stamp, post_commithook_properties=_HOOKS)
+        # The records that stay were copied to new files, which delta-rs leaves to the operating system as it does
+        # the commit that names them.
+        for name in _added_by(self.root, int(table.version())):
+            sync(os.path.join(self.root, name))
+        sync(self.root)
+        log.sync_commit(self.root, int(table.version()))
+        return int(metrics["num_deleted_rows"])
+
+    def _wait_before(self, attempt: int) -> None:
+        if attempt:
+            self.clock.sleep(0.1 * 2**attempt * random.uniform(0.8, 1.2))
+
     def _create(self) -> DeltaTable:
         try:
             os.makedirs(self.root, exist_ok=True)
@@ -107,8 +171,9 @@ class DeltaRsQuarantine:
         log.sync_commit(self.root, 0)
         return table
 
-    def _settled(self, table: DeltaTable, state: CheckpointState) -> int:
-        return int(table.transaction_version(quarantine_app_id(state.pipeline, state.table_id)) or 0)
+    def _is_settled(self, table: DeltaTable, state: CheckpointState) -> bool:
+        settled = table.transaction_version(quarantine_app_id(state.pipeline, state.table_id))
+        return int(settled or 0) >= state.sequence
 
     def _append(self, table: DeltaTable, state: CheckpointState) -> None:
         adds = []
@@ -147,13 +212,44 @@ class DeltaRsQuarantine:
         return CommitProperties(app_transactions=[Transaction(app_id, version, self.clock.now_ms())])
 
 
-def replay_predicate(state: CheckpointState) -> str:
-    """The rows a replay took. Those it could not mend come back with the replay's own, higher sequence."""
-    equal = {"pipeline": state.pipeline, "table_id": state.table_id} | dict(state.replayed)
-    through = int(equal.pop("through"))
-    parts = [f"{name} = {_quoted(value)}" for name, value in equal.items()]
-    return " AND ".join(["complete", f"sequence <= {through}", *parts])
+def replay_marks(selection: Selection) -> dict[str, str]:
+    """What a replay's state says of the records it took."""
+    marks = {
+        "from": selection.from_sequence,
+        "through": selection.through_sequence,
+        "source_file": selection.source_file,
+        "error_kind": selection.error_kind,
+    }
+    return {name: str(value) for name, value in marks.items() if value is not None}
 
 
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+def replayed_rows(state: CheckpointState) -> Selection:
+    """The records a replay took. Those it could not mend come back with the replay's own, higher sequence."""
+    marks: Mapping[str, str] = state.replayed
+    unknown = marks.keys() - {"from", "through", "source_file", "error_kind"}
+    if unknown or "through" not in marks:
+        raise Refused(
+            f"the checkpoint of sequence {state.sequence} took records from quarantine in a way this version of"
+            f" blizzard does not know ({', '.join(sorted(unknown)) or 'no through'}). Run the version that wrote it.",
+            kind="newer_checkpoint",
+        )
+    return Selection(
+        pipeline=state.pipeline,
+        table_id=state.table_id,
+        complete=True,
+        from_sequence=int(marks["from"]) if "from" in marks else None,
+        through_sequence=int(marks["through"]),
+        source_file=marks.get("source_file"),
+        error_kind=marks.get("error_kind"),
+    )
+
+
+def _rows_at_once(footer: pq.FileMetaData) -> int:
+    groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
+    row_bytes = max((g.total_byte_size / max(1, g.num_rows) for g in groups), default=1.0)
+    return int(min(_READ_ROWS, max(1, _READ_BYTES / max(1.0, row_bytes))))
+
+
+def _added_by(root: str, version: int) -> list[str]:
+    with open(log.commit_path(root, version), "rb") as file:
+        return [orjson.loads(line)["add"]["path"] for line in file if line.startswith(b'{"add"')]

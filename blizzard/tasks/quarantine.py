@@ -6,11 +6,12 @@ Every row says where the bytes came from and why they are here; the bytes themse
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from blizzard.core.types import DataFile, Slice
@@ -43,11 +44,67 @@ class BadRow:
     kind: str
     message: str
     column: str | None = None
+    since: datetime | None = None  # when it first came into quarantine; None: now
 
     @property
     def complete(self) -> bool:
         """Whether the bytes are all there, so that they can be read once more."""
         return self.raw is not None and len(self.raw) == self.raw_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which records in quarantine; None: whatever is there. Said twice, to Arrow for reading and in SQL for deleting:
+    what is replayed and what is deleted after it must be the same records."""
+
+    pipeline: str | None = None
+    table_id: str | None = None
+    source_file: str | None = None
+    error_kind: str | None = None
+    from_sequence: int | None = None
+    through_sequence: int | None = None
+    before: datetime | None = None  # in quarantine since before then
+    complete: bool = False  # only those whose bytes are all there
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for name, _, _ in self._conditions())) + (
+            ("complete",) if self.complete else ()
+        )
+
+    @property
+    def predicate(self) -> str | None:
+        """For DELETE. None: every record."""
+        parts = [f"{name} {operator} {_literal(value)}" for name, operator, value in self._conditions()]
+        return " AND ".join((["complete"] if self.complete else []) + parts) or None
+
+    def mask(self, rows: pa.Table) -> Any:
+        mask = rows["complete"] if self.complete else pa.repeat(pa.scalar(True), rows.num_rows)
+        for name, operator, value in self._conditions():
+            compare = {"=": pc.equal, ">=": pc.greater_equal, "<=": pc.less_equal, "<": pc.less}[operator]
+            mask = pc.and_(mask, compare(rows[name], pa.scalar(value, ARROW_SCHEMA.field(name).type)))
+        return mask
+
+    def _conditions(self) -> list[tuple[str, str, Any]]:
+        conditions = [
+            ("pipeline", "=", self.pipeline),
+            ("table_id", "=", self.table_id),
+            ("source_file", "=", self.source_file),
+            ("error_kind", "=", self.error_kind),
+            ("sequence", ">=", self.from_sequence),
+            ("sequence", "<=", self.through_sequence),
+            ("quarantined_at", "<", self.before),
+        ]
+        return [condition for condition in conditions if condition[2] is not None]
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, int):
+        return str(value)
+    # Compared as a timestamp without any loss; TIMESTAMP '…' is another type to delta-rs, and an error.
+    if isinstance(value, datetime):
+        value = value.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return "'" + str(value).replace("'", "''") + "'"
 
 
 def broken_file(piece: Slice, *, line: int | None, kind: str, message: str) -> BadRow:
@@ -109,7 +166,7 @@ class QuarantineWriter:
 
 
 def _to_table(rows: list[BadRow], stamp: dict[str, Any]) -> pa.Table:
-    count, now_us = len(rows), time.time_ns() // 1_000
+    count, now = len(rows), datetime.now(timezone.utc)
     columns: dict[str, list[Any]] = {
         **{name: [value] * count for name, value in stamp.items()},
         "source_file": [row.source_file for row in rows],
@@ -122,7 +179,7 @@ def _to_table(rows: list[BadRow], stamp: dict[str, Any]) -> pa.Table:
         "error_kind": [row.kind for row in rows],
         "message": [row.message for row in rows],
         "column": [row.column for row in rows],
-        "quarantined_at": [now_us] * count,
+        "quarantined_at": [row.since or now for row in rows],
     }
     return pa.table([pa.array(columns[field.name], field.type) for field in ARROW_SCHEMA], schema=ARROW_SCHEMA)
 

@@ -1,0 +1,158 @@
+"""Records from quarantine, parsed once more: each becomes a row of the table or goes back, none gets lost between."""
+
+from __future__ import annotations
+
+import os
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from blizzard.core.types import BatchTicket, TaskReport
+from blizzard.schema.evolve import RESCUED_COLUMN, Observations
+from blizzard.source.lines import LongLine
+from blizzard.tasks.layout import BatchStamp, RowOrigin, UnusableOrigin, complete_table
+from blizzard.tasks.parse import ParsedBlock, RecordParser
+from blizzard.tasks.partitioned import open_writer
+from blizzard.tasks.quarantine import BadRow, QuarantineWriter
+from blizzard.tasks.task import JobSpec
+
+_Reason: TypeAlias = tuple[str, str, str | None]  # kind, message, column
+
+_MAX_UNKNOWN_NAMES = 20
+
+
+class Reparsing:
+    """Every record goes to the table or back into quarantine."""
+
+    def __init__(self, spec: JobSpec, ticket: BatchTicket) -> None:
+        self._spec = spec
+        self._parser = RecordParser(spec.layout.record_schema, spec.parsing)
+        self._stamp = BatchStamp(
+            pipeline=spec.pipeline, sequence=ticket.sequence, ingested_at_us=ticket.planned_ms * 1000
+        )
+        name = f"blizzard-{spec.run_id}-{ticket.sequence:08d}-replay-{os.urandom(6).hex()}"
+        self._writer = open_writer(
+            spec.layout,
+            folder=spec.table_root,
+            name_prefix=name,
+            indexed_columns=spec.indexed_columns,
+            target_bytes=spec.target_file_bytes,
+            codec=spec.codec,
+        )
+        self._quarantine = QuarantineWriter(
+            folder=spec.quarantine_root,
+            name=f"{name}.parquet",
+            pipeline=spec.pipeline,
+            table_id=ticket.table_id,
+            sequence=ticket.sequence,
+            run_id=spec.run_id,
+        )
+        self._bytes_read = self._rescued = 0
+        self._unknown: dict[str, None] = {}
+        self._observed: Observations | None = None
+
+    def add(self, records: Sequence[dict[str, Any]]) -> None:
+        lines = []
+        for record in records:
+            reason = self._why_not_a_line(record)
+            if reason is None:
+                lines.append(record)
+            else:
+                self._put_back(record, *reason)
+        if lines:
+            self._parse(lines)
+
+    def finish(self) -> TaskReport:
+        return TaskReport(
+            slot=0,
+            files=self._writer.close(),
+            bytes_read=self._bytes_read,
+            quarantine=self._quarantine.close(),
+            rescued=self._rescued,
+            unknown_fields=tuple(self._unknown)[:_MAX_UNKNOWN_NAMES],
+            observed=self._observed,
+        )
+
+    def _why_not_a_line(self, record: dict[str, Any]) -> _Reason | None:
+        size, limit = len(record["raw"]), self._spec.max_record_bytes
+        if size > limit:
+            return "too_long", str(LongLine(head=b"", size_bytes=size, limit_bytes=limit)), None
+        if b"\n" in record["raw"]:  # somebody else wrote it: one record is one line
+            return _same(record)
+        return None
+
+    def _parse(self, records: list[dict[str, Any]]) -> None:
+        data = b"".join(_line(record) + b"\n" for record in records)
+        parsed = self._parser.parse(data, first_of_file=False)
+        if parsed.lines != len(records):
+            raise RuntimeError(f"{len(records)} lines became {parsed.lines}")
+        self._bytes_read += len(data)
+        self._notice(parsed)
+        failed = {bad.index: (bad.kind, bad.message, bad.column) for bad in parsed.bad}
+        row_lines = range(parsed.table.num_rows) if parsed.row_lines is None else parsed.row_lines.tolist()
+        failed |= self._write(parsed.table, records, row_lines)
+        for index in failed.keys() | set(range(len(records))).difference(row_lines):
+            # A blank line is no record and has no business here; it stays as it is.
+            self._put_back(records[index], *failed.get(index, _same(records[index])))
+
+    def _write(self, table: pa.Table, records: list[dict[str, Any]], row_lines: Sequence[int]) -> dict[int, _Reason]:
+        """Pass the rows on. Returns those for which a column of the table cannot be filled."""
+        try:
+            self._writer.write(self._complete(table, [records[i] for i in row_lines]))
+            return {}
+        except UnusableOrigin:
+            failed: dict[int, _Reason] = {}
+        for row, index in enumerate(row_lines):
+            try:
+                self._writer.write(self._complete(table.slice(row, 1), [records[index]]))
+            except UnusableOrigin as e:
+                failed[index] = (e.kind, str(e), None)
+        return failed
+
+    def _complete(self, table: pa.Table, records: list[dict[str, Any]]) -> pa.Table:
+        return complete_table(table, self._spec.layout, _origins(records), self._stamp)
+
+    def _put_back(self, record: dict[str, Any], kind: str, message: str, column: str | None) -> None:
+        row = BadRow(
+            source_file=record["source_file"],
+            source_etag=record["source_etag"],
+            line=record["line"],
+            byte_offset=record["byte_offset"],
+            raw=record["raw"],
+            raw_bytes=record["raw_bytes"],
+            kind=kind,
+            message=message,
+            column=column,
+            since=record["quarantined_at"],
+        )
+        self._quarantine.add(row)
+
+    def _notice(self, parsed: ParsedBlock) -> None:
+        self._unknown |= dict.fromkeys(parsed.unknown)
+        if parsed.observed is not None:
+            self._observed = parsed.observed if self._observed is None else self._observed.merge(parsed.observed)
+        if RESCUED_COLUMN in parsed.table.column_names:
+            column = parsed.table[RESCUED_COLUMN]
+            self._rescued += len(column) - column.null_count
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    raw: bytes = record["raw"]
+    return raw.removeprefix(BOM_UTF8) if record["line"] == 1 else raw
+
+
+def _same(record: dict[str, Any]) -> _Reason:
+    return record["error_kind"], record["message"], record["column"]
+
+
+def _origins(records: Iterable[dict[str, Any]]) -> list[RowOrigin]:
+    """As if they had passed at first, so that they get the same key."""
+    groups = groupby(records, key=lambda record: (record["source_file"], record["source_etag"]))
+    return [
+        RowOrigin(path=path, etag=etag, line_numbers=np.array([r["line"] - 1 for r in group], np.int64))
+        for (path, etag), group in groups
+    ]
