@@ -119,6 +119,8 @@ BARS: tuple[Bar, ...] = (
         "recovery", "commits_replayed_by_open", "recovery: commits replayed after a Delta checkpoint", 100, "commits"
     ),
     _scenario("recovery", "commit_latency_ratio", "recovery: commit latency, of that at commit 100", 2, "×"),
+    _scenario("dirt", "clean_cost", "dirt: clean data, of the bare steps", 1.03, "×"),
+    _scenario("dirt", "dirty_cost", "dirt: one bad line in a hundred, of clean data", 1.5, "×"),
 )
 
 

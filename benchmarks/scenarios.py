@@ -21,6 +21,7 @@ from typing import Any
 from benchmarks import machine
 from benchmarks.bare import TICKET, UNHURRIED, make_spec
 from benchmarks.datasets import Prepared
+from benchmarks.dirt import measure_dirt
 from benchmarks.generators import NESTED_DDL
 from benchmarks.measure import measure
 from benchmarks.results import ScenarioResult
@@ -50,17 +51,19 @@ from blizzard.source.listing import list_source
 from blizzard.source.uri import locate_source
 from blizzard.tasks.task import run_task
 
-SCENARIOS = ("plan", "resume", "recovery")
+SCENARIOS = ("plan", "resume", "recovery", "dirt")
 _TITLES = {
     "plan": "a million listed names: planning, and the driver's memory",
     "resume": "resuming at 90% of the huge file, against reading it whole",
     "recovery": "recovery and commit latency on a table with many commits",
+    "dirt": "what the record contract costs on clean data, and one bad line in a hundred",
 }
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _PIPELINE = "benchmark"
 _SOURCE = SourceIdentity(root="file:///data/events", pattern="**/*.ndjson.gz")
 SCAN_COMMITS = 100
 FULL_NAMES, FULL_COMMITS = 1_000_000, 10_000
+_DIRT_RECORDS = 250_000
 # After the last hundred of commits: the newest Delta checkpoint is then as old as it gets, the worst case for opening.
 _COMMITS_SINCE_CHECKPOINT = 98
 
@@ -96,6 +99,9 @@ def run_scenario(name: str, settings: ScenarioSettings) -> ScenarioResult:
                 table = {"table": os.path.join(os.path.abspath(folder), "table")}
                 metrics = _child("commits", parameters | table, folder, settings)
                 metrics = metrics | _child("recovery", table, folder, settings)
+            case "dirt":
+                parameters = {"records": _DIRT_RECORDS, "rounds": max(5, settings.rounds)}
+                metrics = _child("dirt", parameters | {"folder": os.path.abspath(folder)}, folder, settings)
             case _:
                 raise ValueError(name)
     except ScenarioFailed as e:
@@ -324,6 +330,7 @@ _CHILDREN: dict[str, Callable[..., Metrics]] = {
     "read": read_from,
     "commits": write_commits,
     "recovery": recover,
+    "dirt": measure_dirt,
 }
 
 if __name__ == "__main__":

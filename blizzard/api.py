@@ -15,6 +15,7 @@ from blizzard.core.recover import Refuse, StartFrom, check_in_progress, decide_r
 from blizzard.core.types import SourceFile, SourceIdentity
 from blizzard.delta.quarantine import DeltaRsQuarantine
 from blizzard.delta.table import DeltaRsPlace, DeltaRsTable
+from blizzard.dlq import purge_older
 from blizzard.errors import ConfigError, SchemaError
 from blizzard.inferring import infer_from_source
 from blizzard.inflight import ThreadBackground
@@ -23,6 +24,7 @@ from blizzard.pipeline import run_pipeline
 from blizzard.ports import Ports, Progress, StopRequest
 from blizzard.preparing import (
     check_given_schema,
+    job_spec,
     layout_of_new_table,
     layout_of_table,
     parse_policy,
@@ -91,6 +93,18 @@ class Job:
     def quarantine_root(self) -> str:
         given = self.config["quarantine.path"]
         return self.table_root + "_quarantine" if given is None else local_path(given, what="quarantine table")
+
+    def spec(self, layout: TableLayout, *, run_id: str, table: DeltaRsTable | None) -> JobSpec:
+        return job_spec(
+            self.config,
+            source_root=self.source.location.root,
+            table_root=self.table_root,
+            quarantine_root=self.quarantine_root,
+            layout=layout,
+            indexed_columns=table.indexed_columns if table is not None else DEFAULT_INDEXED_COLUMNS,
+            pipeline=self.pipeline,
+            run_id=run_id,
+        )
 
     def quarantine(self, progress: Progress) -> DeltaRsQuarantine:
         return DeltaRsQuarantine(
@@ -203,21 +217,7 @@ def run_job(
     if table is not None and parsing.rescues:
         table.add_columns(with_rescued_column(table.schema), pipeline=job.pipeline)
         layout = layout.with_schema(table.schema)
-    spec = JobSpec(
-        source_root=job.source.location.root,
-        compression=config["source.compression"],
-        table_root=job.table_root,
-        layout=layout,
-        pipeline=job.pipeline,
-        quarantine_root=job.quarantine_root,
-        parsing=parsing,
-        bad=config.bad_policy,
-        run_id=run_id,
-        target_file_bytes=config["table.target_file_bytes"],
-        codec=config["table.compression"],
-        max_record_bytes=config["limits.max_record_bytes"],
-        indexed_columns=table.indexed_columns if table is not None else DEFAULT_INDEXED_COLUMNS,
-    )
+    spec = job.spec(layout, run_id=run_id, table=table)
     stop, background = stop or NeverStop(), ThreadBackground()
     ports = Ports(
         source=job.source,
@@ -243,6 +243,8 @@ def run_job(
     )
     try:
         run_pipeline(ports, settings, summary)
+        if config["quarantine.keep_days"] is not None:
+            purge_older(job.quarantine_root, config["quarantine.keep_days"], ports.clock)
         summary.status = "stopped" if stop.requested() else "done" if summary.commits else "idle"
     finally:
         background.close()

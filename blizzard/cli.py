@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from blizzard import __version__
+from blizzard.dlq_arguments import add_dlq_parser
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.summary import Summary
 
@@ -78,6 +79,8 @@ def build_parser() -> argparse.ArgumentParser:
     files = commands.add_parser("files", help="which source file went in at which version, from the ledgers")
     _table_arguments(files)
     files.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
+
+    add_dlq_parser(commands)
 
     schema = commands.add_parser("schema", help="infer a schema from records, compare one with a table's")
     _schema_actions(schema.add_subparsers(dest="action", required=True, metavar="ACTION"))
@@ -161,10 +164,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(e, Summary() if arguments[:1] == ["run"] else None, None)
     if options.command == "run":
         return _run(options, arguments)
-    from blizzard import commands  # keeps --help fast
-
     try:
-        return commands.dispatch(options)
+        return _dispatch(options)
     except BrokenPipeError:
         _discard_stdout()
         return 0
@@ -172,6 +173,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except Exception as e:
         return _fail(e, None, None)
+
+
+def _dispatch(options: argparse.Namespace) -> int:
+    from blizzard import commands, dlq_commands  # keeps --help fast
+
+    return dlq_commands.dispatch(options) if options.command == "dlq" else commands.dispatch(options)
 
 
 def make_job(options: argparse.Namespace) -> Any:
@@ -253,6 +260,9 @@ def _tell(summary: Summary) -> None:
     else:
         commits = "1 commit" if summary.commits == 1 else f"{summary.commits:,} commits"
         text = f"{summary.status}: {summary.records:,} records, {summary.files:,} files finished, {commits}"
+    if summary.bad_records or summary.bad_files:
+        text += f"; {summary.bad_records:,} bad records, {summary.bad_files:,} bad files"
+        text += " (see blizzard dlq list)" if summary.quarantined else ""
     sys.stderr.write(f"{text}; table version {summary.delta_version}, {summary.seconds:.1f} s\n")
 
 

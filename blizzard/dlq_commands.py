@@ -7,92 +7,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import islice
-from typing import Any
 
 import orjson
 
 from blizzard import dlq
 from blizzard.delta.quarantine import DeltaRsQuarantine
+from blizzard.dlq_arguments import SHOWN_CHARS
 from blizzard.errors import ConfigError
 from blizzard.source.uri import file_uri, local_path
 from blizzard.tasks.quarantine import Selection
-
-_SHOWN_CHARS = 500
-_REPLAY_HELP = """Parse the lines in quarantine once more, with the table's schema as it is now, and append those that
-pass, each exactly once even if this is killed. Those that fail again stay in quarantine. Takes the pipeline's next
-sequence, as a run does: of a run and a replay at the same time, one stops with exit 4. Lines that were cut because they
-were too long, and files that could not be read, cannot be replayed."""
-
-
-def add_dlq_parser(commands: Any) -> None:
-    parser = commands.add_parser(
-        "dlq",
-        help="the records in quarantine: list, show, export, replay, purge",
-        description="The records that could not be ingested, with their bytes, place and reason.",
-    )
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-
-    listing = actions.add_parser("list", help="how many there are, by pipeline, file and kind of error")
-    _table_arguments(listing)
-
-    show = actions.add_parser("show", help="single records: where, why, and the line itself")
-    _table_arguments(show)
-    show.add_argument("--limit", type=_positive, default=20, metavar="N", help="at most N records; default 20")
-    show.add_argument("--full", action="store_true", help=f"lines in full, not only {_SHOWN_CHARS} characters")
-
-    export = actions.add_parser("export", help="write the lines to a file, to be mended and ingested again")
-    _table_arguments(export)
-    export.add_argument("--out", metavar="FILE", required=True, help="the file to write; - is stdout")
-    export.add_argument(
-        "--format",
-        choices=("raw", "json"),
-        default="raw",
-        help="raw (default): the lines as they were, those that are complete; json: all that is known of each record",
-    )
-    export.add_argument("--force", action="store_true", help="overwrite the file")
-
-    replay = actions.add_parser("replay", help="parse them again and append what passes now", description=_REPLAY_HELP)
-    replay.add_argument("--source", metavar="URI", help="the pipeline's source, as its runs are given it")
-    _table_arguments(replay, pipeline="the pipeline's name, as its runs are given it; default: derived from the source")
-    replay.add_argument("--config", metavar="FILE", help="YAML file, as for run; flags override it")
-    replay.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        dest="assignments",
-        help="set one key, as for run; repeatable",
-    )
-    replay.add_argument("--accept-quarantine-loss", action="store_true", help="as for run")
-    # What only a new table or a new pipeline needs.
-    replay.set_defaults(schema=None, infer=False, hints=None, start_from=None)
-
-    purge = actions.add_parser("purge", help="delete records from quarantine for ever")
-    _table_arguments(purge)
-    purge.add_argument("--older-than", metavar="AGE", help="only what has been there longer, such as 30d, 12h or 90m")
-    purge.add_argument("--all", action="store_true", help="everything, if no filter is given")
-    purge.add_argument("--yes", action="store_true", help="do it; without this, only say what would be deleted")
-
-
-def _table_arguments(parser: argparse.ArgumentParser, *, pipeline: str = "only this pipeline") -> None:
-    parser.add_argument("--table", metavar="URI", help="the Delta table that the records were meant for")
-    parser.add_argument(
-        "--quarantine", metavar="URI", help="the quarantine table; default: the table's path and _quarantine"
-    )
-    parser.add_argument("--pipeline", metavar="NAME", help=pipeline)
-    parser.add_argument(
-        "--sequence", type=_positive, metavar="N", help="only what the commit of this sequence put there"
-    )
-    parser.add_argument("--file", metavar="NAME", help="only this source file, by its path below the source")
-    parser.add_argument("--kind", metavar="KIND", help="only this kind of error, such as not_json")
-    parser.add_argument("--json", action="store_true", help="as JSON")
-
-
-def _positive(text: str) -> int:
-    number = int(text) if text.isdecimal() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
-    return number
 
 
 def dispatch(options: argparse.Namespace) -> int:
@@ -161,7 +84,7 @@ def _show(options: argparse.Namespace) -> int:
         elif options.json:
             _print(dlq.to_json(record).decode())
         else:
-            _print_record(record, limit=None if options.full else _SHOWN_CHARS)
+            _print_record(record, limit=None if options.full else SHOWN_CHARS)
     if not shown and not options.json:
         _print_nothing(options)
     return 0

@@ -12,6 +12,7 @@ from blizzard.schema.evolve import RESCUED_COLUMN
 from blizzard.schema.fit import schema_differences
 from blizzard.schema.layout import TableLayout, apply_layout, layout_of
 from blizzard.tasks.policy import ParsePolicy, Unknown
+from blizzard.tasks.task import JobSpec
 
 _UNKNOWN = {
     "strict": Unknown.BAD,
@@ -48,6 +49,34 @@ def layout_of_table(config: Config, table: DeltaRsTable) -> TableLayout:
         table.partition_columns,
         partition_by=config["table.partition_by"],
         provenance=config["table.provenance"],
+    )
+
+
+def job_spec(
+    config: Config,
+    *,
+    source_root: str,
+    table_root: str,
+    quarantine_root: str,
+    layout: TableLayout,
+    indexed_columns: int,
+    pipeline: str,
+    run_id: str,
+) -> JobSpec:
+    return JobSpec(
+        source_root=source_root,
+        compression=config["source.compression"],
+        table_root=table_root,
+        layout=layout,
+        pipeline=pipeline,
+        run_id=run_id,
+        target_file_bytes=config["table.target_file_bytes"],
+        codec=config["table.compression"],
+        max_record_bytes=config["limits.max_record_bytes"],
+        indexed_columns=indexed_columns,
+        quarantine_root=quarantine_root,
+        parsing=parse_policy(config),
+        bad=config.bad_policy,
     )
 
 

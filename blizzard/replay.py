@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass, replace
 
 from blizzard.api import Job, SystemClock, open_for_writing
+from blizzard.core.bad import BadPolicy
 from blizzard.core.batch import Checkpoint
 from blizzard.core.codec import encode_state, fence_app_id
 from blizzard.core.ledger import Ledger, encode_ledger
@@ -117,20 +118,7 @@ def replay_job(job: Job, chosen: Selection, *, progress: Progress | None = None)
     if parsing.rescues:
         table.add_columns(with_rescued_column(table.schema), pipeline=job.pipeline)
     layout, quarantine = layout_of_table(config, table), job.quarantine(progress)
-    spec = JobSpec(
-        source_root=job.source.location.root,
-        compression=config["source.compression"],
-        table_root=job.table_root,
-        layout=layout,
-        pipeline=job.pipeline,
-        quarantine_root=job.quarantine_root,
-        parsing=parsing,
-        run_id=run_id,
-        target_file_bytes=config["table.target_file_bytes"],
-        codec=config["table.compression"],
-        max_record_bytes=config["limits.max_record_bytes"],
-        indexed_columns=table.indexed_columns,
-    )
+    spec = replace(job.spec(layout, run_id=run_id, table=table), bad=BadPolicy())  # what fails again goes back
     ingestor = QuarantineIngestor(spec, quarantine)
     ports = Ports(
         source=job.source,
@@ -172,7 +160,8 @@ def seal_replay(state: CheckpointState, rows: int) -> Checkpoint:
         base_version=state.delta_version,
         source=state.source,
         records=rows,
-        entries=(),  # no file was read
+        entries=(),
+        replay=True,
     )
     return Checkpoint(
         state=state,

@@ -45,6 +45,7 @@ class Ledger:
     source: SourceIdentity
     records: int
     entries: tuple[LedgerEntry, ...]
+    replay: bool = False  # the records come from the quarantine table, so that no file is named
 
 
 def ledger_entry_bytes(path: str, etag: str) -> int:
@@ -79,6 +80,7 @@ def encode_ledger(ledger: Ledger) -> str:
             "base_version": ledger.base_version,
             "source": {"root": ledger.source.root, "pattern": ledger.source.pattern},
             "records": ledger.records,
+            **({"replay": True} if ledger.replay else {}),
             "files": [
                 {
                     **({"broken": e.broken} if e.broken is not None else {}),
@@ -138,6 +140,7 @@ def _ledger(fields: dict[str, Any]) -> Ledger:
         base_version=fields["base_version"],
         source=SourceIdentity(root=fields["source"]["root"], pattern=fields["source"]["pattern"]),
         records=fields["records"],
+        replay=fields.get("replay", False),
         entries=tuple(
             LedgerEntry(
                 path=e["path"],

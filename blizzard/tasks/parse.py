@@ -7,7 +7,7 @@ maps, which pyarrow cannot read from JSON, go through the reference line by line
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, compress, islice
 from operator import not_
@@ -22,10 +22,11 @@ from blizzard.schema import ColumnPath, DeltaSchema, show_column, show_path
 from blizzard.schema.arrow import to_arrow
 from blizzard.schema.evolve import Declared, Observations, observe
 from blizzard.source.lines import Positions
-from blizzard.tasks.convert import DoubtError, find_suspects, finish_table, holds_decimal, reading_type
+from blizzard.tasks.convert import DoubtError, finish_table, holds_decimal, reading_type
 from blizzard.tasks.guards import UntidyError, check_bytes, guess_row
 from blizzard.tasks.policy import RESCUED_COLUMN, ParsePolicy, Unknown
 from blizzard.tasks.records import Record, RecordReader
+from blizzard.tasks.screen import Screen
 from blizzard.tasks.syntax import WHITESPACE, LineError
 from blizzard.tasks.undeclared import sample_lines, undeclared_in
 
@@ -34,15 +35,16 @@ _OPEN, _CLOSE = b"{}"
 
 # One call of pyarrow's reader costs 0.15 to 0.25 ms: the reference reads about this many lines in that time.
 _FEW_LINES = 8
-# Looking for suspects costs as much as two calls on the whole block; what the look cannot tell is worth a few
-# cuts more. After that the reference reads what is left: however bad a block is, it costs little more than
-# with the reference alone.
+# Looking at every line costs most of a call on the whole block; what the look cannot tell is worth a few cuts more.
+# After that the reference reads what is left: however bad a block is, it costs little more than the reference alone.
 _DOUBTS_BEFORE_SCREEN = 2
 _MAX_DOUBTS = 20
 # The reader counts a block in 32 bits.
 _MAX_BYTES = 1 << 30
 # So many lines tell whether a look at all of them is worth its time.
 _SCREEN_SAMPLE = 64
+# After a block with lines for the reference, the lines of so many blocks are looked at before they are read.
+_WARY_BLOCKS = 8
 # Names of undeclared fields that one parser remembers.
 _MAX_NOTICED = 20
 _UNDECLARED = "unexpected field"  # in pyarrow's message
@@ -103,6 +105,9 @@ class RecordParser:
         if self._is_fast:
             self._strict = pa_json.ParseOptions(explicit_schema=pa.schema(reading), unexpected_field_behavior="error")
             self._loose = pa_json.ParseOptions(explicit_schema=pa.schema(reading), unexpected_field_behavior="ignore")
+        self._screen = Screen(schema, undeclared_too=self._policy.every_unknown_counts)
+        self._wary = 0
+        self._blamed: frozenset[str] | None = frozenset()  # columns that had bad values; None: any may
         self._is_strict = True
         self._noticed: dict[ColumnPath, None] = {}
         self._met_undeclared = False
@@ -123,6 +128,11 @@ class RecordParser:
         return replace(parsed, unknown=unknown, observed=observed) if unknown or observed else parsed
 
     def _parse(self, data: bytes, newlines: Positions | None, starts_with_bom: bool) -> ParsedBlock:
+        if self._wary:
+            self._wary -= 1
+            parsed = self._parse_warily(data, starts_with_bom)
+            if parsed is not None:
+                return parsed
         try:
             try:
                 return ParsedBlock.of_whole(self._read_fast(data, newlines))
@@ -134,6 +144,19 @@ class RecordParser:
         row_lines = np.flatnonzero([bool(line.strip(WHITESPACE)) for line in lines])
         blank = len(lines) - table.num_rows
         return ParsedBlock(table=table, lines=len(lines), blank=blank, bad=(), row_lines=row_lines if blank else None)
+
+    def _parse_warily(self, data: bytes, starts_with_bom: bool) -> ParsedBlock | None:
+        """Dirt comes in heaps, and a bad line found before the block is read saves reading it twice. None where the
+        look was of no use."""
+        sorting = _Sorting(lines=_split_lines(data, starts_with_bom))
+        suspects = self._screen.find_suspects(sorting.lines, self._blamed)
+        if len(suspects) > len(sorting.lines) // 4:
+            return None
+        try:
+            sorting.keep_all_but(suspects, self._read_fast)
+        except DoubtError:
+            return None
+        return self._judge(sorting, _BOM if starts_with_bom else b"")
 
     def _parse_slowly(self, data: bytes, doubt: DoubtError, starts_with_bom: bool) -> ParsedBlock:
         sorting = _Sorting(lines=_split_lines(data, starts_with_bom))
@@ -151,7 +174,7 @@ class RecordParser:
                 doubts += 1
                 pending += _cut(piece, again.row)
                 if doubts == _DOUBTS_BEFORE_SCREEN:
-                    pending = [sorting.screen(pending, self._delta_schema, self._policy)]
+                    pending = [sorting.screen(pending, self._screen)]
             else:
                 sorting.keep(table, [index for index, _ in piece])
         return self._judge(sorting, _BOM if starts_with_bom else b"")
@@ -167,7 +190,13 @@ class RecordParser:
             except LineError as error:
                 # The error itself is not kept: with its traceback, 30,000 of them took four times as long.
                 bad.append(sorting.bad_line(index, error, bom))
-        sorting.keep(_to_table(records, self._schema), indexes)
+                self._blame(error.path)
+        if sorting.to_reference:
+            self._wary = _WARY_BLOCKS
+        if records:
+            self._blamed = None  # they were good, and which column the fast path stumbled over is not known
+        if records or not sorting.has_rows:
+            sorting.keep(_to_table(records, self._schema), indexes)
         table, row_lines = sorting.in_line_order()
         return ParsedBlock(
             table=table,
@@ -176,6 +205,10 @@ class RecordParser:
             bad=tuple(bad),
             row_lines=None if len(row_lines) == len(sorting.lines) else row_lines,
         )
+
+    def _blame(self, path: ColumnPath) -> None:
+        if path and self._blamed is not None:
+            self._blamed |= {path[0]}
 
     def _read_fast(self, data: bytes, newlines: Positions | None = None) -> pa.Table:
         """One row per line, exact, or `DoubtError`."""
@@ -255,6 +288,10 @@ class _Sorting:
     _indexes: list[Positions] = field(default_factory=list)
     _offsets: list[int] = field(default_factory=list)
 
+    @property
+    def has_rows(self) -> bool:
+        return bool(self._tables)
+
     def everything(self) -> Piece:
         """All lines that are not blank, stripped."""
         stripped = [(index, line.strip(WHITESPACE)) for index, line in enumerate(self.lines)]
@@ -267,22 +304,32 @@ class _Sorting:
         found = self.everything()
         return self._leave_out([line[0] != _OPEN or line[-1] != _CLOSE for _, line in found], found)
 
-    def screen(self, pieces: list[Piece], schema: DeltaSchema, policy: ParsePolicy) -> Piece:
+    def screen(self, pieces: list[Piece], screen: Screen) -> Piece:
         piece = [numbered for piece in pieces for numbered in piece]
-        few = piece[:: len(piece) // _SCREEN_SAMPLE + 1]
-        for looked_at in (few, piece):
-            suspects = find_suspects(
-                [line for _, line in looked_at], schema, undeclared_too=policy.every_unknown_counts
-            )
-            if looked_at is few and len(suspects) == len(few):
-                return self._leave_out([True] * len(piece), piece)  # no use in looking at the others
+        few = [line for _, line in piece[:: len(piece) // _SCREEN_SAMPLE + 1]]
+        if len(screen.find_suspects(few)) == len(few):
+            return self._leave_out([True] * len(piece), piece)  # no use in looking at the others
+        suspects = set(screen.find_suspects([line for _, line in piece]))
         return self._leave_out([row in suspects for row in range(len(piece))], piece)
+
+    def keep_all_but(self, suspects: list[int], read: Callable[[bytes], pa.Table]) -> None:
+        """Read all lines at once but these, which are blank or for the reference."""
+        good: list[bytes] = []
+        start = 0
+        for index in suspects:
+            good += self.lines[start:index]
+            start = index + 1
+        good += self.lines[start:]
+        if good:
+            self.keep(read(b"\n".join(good)), np.delete(np.arange(len(self.lines)), suspects))
+        self.to_reference = [index for index in suspects if self.lines[index].strip(WHITESPACE)]
+        self.blank = len(suspects) - len(self.to_reference)
 
     def _leave_out(self, is_suspect: list[bool], piece: Piece) -> Piece:
         self.to_reference += [index for index, _ in compress(piece, is_suspect)]
         return list(compress(piece, map(not_, is_suspect)))
 
-    def keep(self, table: pa.Table, indexes: list[int]) -> None:
+    def keep(self, table: pa.Table, indexes: list[int] | Positions) -> None:
         self._tables.append(table)
         self._indexes.append(np.array(indexes, dtype=np.int64))
 
@@ -300,6 +347,8 @@ class _Sorting:
         )
 
     def in_line_order(self) -> tuple[pa.Table, Positions]:
+        if len(self._tables) == 1:
+            return self._tables[0], self._indexes[0]
         table = pa.concat_tables(self._tables).combine_chunks()
         indexes = np.concatenate(self._indexes)
         if np.all(indexes[:-1] < indexes[1:]):

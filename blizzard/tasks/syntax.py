@@ -28,6 +28,7 @@ class LineError(BadRecord):
     """Why a line is not a record; `column` is the path of the value to blame, if one is."""
 
     def __init__(self, kind: str, message: str, *, path: ColumnPath = ()) -> None:
+        self.path = path
         self.column = show_path(path) if path else None
         super().__init__(f"{self.column}: {message}" if path else message, kind=kind)
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from blizzard.delta.table import DeltaRsPlace
-from blizzard.dlq_commands import add_dlq_parser, dispatch
+from blizzard.dlq_arguments import add_dlq_parser
+from blizzard.dlq_commands import dispatch
 from blizzard.schema.derived import PartitionSpec
 from blizzard.schema.layout import apply_layout
 from blizzard.schema.load import load_schema

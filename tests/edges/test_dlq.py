@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from blizzard import dlq
 from blizzard.delta.quarantine import DeltaRsQuarantine, replay_marks, replayed_rows
-from blizzard.dlq_commands import add_dlq_parser, dispatch, printable
+from blizzard.dlq_arguments import add_dlq_parser
+from blizzard.dlq_commands import dispatch, printable
 from blizzard.errors import ConfigError, Refused, Temporary
 from blizzard.progress import SilentProgress
 from blizzard.tasks.quarantine import ARROW_SCHEMA, BadRow, QuarantineWriter, Selection

@@ -238,7 +238,7 @@ def test_the_evolved_schema_is_valid_takes_the_values_and_needs_no_second_look(r
 @pytest.mark.parametrize("form", ["{}", "{}T00:00:00Z", "{}+23:59", "{}.1234567Z"])
 def test_text_is_judged_as_by_the_inference_of_schemas(text: str, form: str) -> None:
     value = form.format(text)
-    assert type_of(value) == infer_schema([{"x": value}])["fields"][0]["type"]
+    assert type_of(value) == infer_schema([{"x": value}]).schema["fields"][0]["type"]
 
 
 def test_numbers_are_observed_exactly_however_they_are_read() -> None:

@@ -191,7 +191,6 @@ def test_a_new_table_without_a_schema_gets_a_suggestion(spark: Any, tmp_path: Pa
 @pytest.mark.parametrize(
     ("ddl", "more"),
     [
-        ("id BIGINT, name STRING", "PARTITIONED BY (name)"),
         ("id BIGINT, name STRING", "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"),
         ("id BIGINT, name STRING", "TBLPROPERTIES ('delta.enableRowTracking' = 'true')"),
         ("id BIGINT, name STRING", "TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true')"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -64,9 +65,20 @@ def read_line_by_line(
 
 
 def parse(
-    schema: DeltaSchema, block: bytes, first_of_file: bool, policy: ParsePolicy = DEFAULT
+    schema: DeltaSchema,
+    block: bytes,
+    first_of_file: bool,
+    policy: ParsePolicy = DEFAULT,
+    *,
+    block_before: bytes | None = None,
 ) -> tuple[dict[str, Any], ParsedBlock]:
-    parsed = RecordParser(schema, policy).parse(block, first_of_file=first_of_file)
+    parser = RecordParser(schema, policy)
+    parsed = parser.parse(block, first_of_file=first_of_file)
+    if block_before is not None:
+        # What a parser has learnt from dirt must not change what it reads.
+        parser = RecordParser(schema, policy)
+        parser.parse(block_before, first_of_file=False)
+        parsed = replace(parser.parse(block, first_of_file=first_of_file), unknown=parsed.unknown)
     assert parsed.table.schema.equals(arrow_schema(schema, policy), check_metadata=True)
     parsed.table.validate(full=True)
     bad = [(line.index, line.kind, line.message, line.column, line.raw, line.offset) for line in parsed.bad]
@@ -110,8 +122,11 @@ quick = settings(
     few_lines=st.sampled_from([1, 8]),
     screen_after=st.sampled_from([2, 1000]),
     policy=st.sampled_from(POLICIES),
+    is_wary=st.booleans(),
+    data=st.data(),
 )
 def test_a_block_is_read_as_the_reference_reads_its_lines(
+    *,
     case: tuple[DeltaSchema, list[bytes]],
     first_of_file: bool,
     newline: bytes,
@@ -119,14 +134,17 @@ def test_a_block_is_read_as_the_reference_reads_its_lines(
     few_lines: int,
     screen_after: int,
     policy: ParsePolicy,
+    is_wary: bool,
+    data: st.DataObject,
 ) -> None:
     schema, lines = case
     block = newline.join(lines) + (newline if ends else b"")
+    before = newline.join([b"{]", *data.draw(st.permutations(lines))]) if is_wary else None
     with (
         mock.patch.object(parse_module, "_FEW_LINES", few_lines),
         mock.patch.object(parse_module, "_DOUBTS_BEFORE_SCREEN", screen_after),
     ):
-        found, parsed = parse(schema, block, first_of_file, policy)
+        found, parsed = parse(schema, block, first_of_file, policy, block_before=before)
     assert found == read_line_by_line(schema, block, first_of_file, policy)
     expected = undeclared(schema, block, found["row_lines"], first_of_file, policy)
     if policy.unknown is Unknown.BAD:

@@ -12,10 +12,9 @@ import pytest
 from blizzard.errors import SchemaError
 from blizzard.schema import DeltaSchema, DeltaType
 from blizzard.schema.evolve import evolve_schema
-from blizzard.tasks import parse as parse_module
-from blizzard.tasks.convert import find_suspects
 from blizzard.tasks.parse import ParsedBlock, RecordParser
 from blizzard.tasks.policy import RESCUED_COLUMN, ParsePolicy, Unknown
+from blizzard.tasks.screen import Screen
 
 
 def field(name: str, data_type: DeltaType, *, nullable: bool = True) -> dict[str, Any]:
@@ -220,7 +219,7 @@ def test_a_report_tells_of_every_good_line_and_of_its_own_block_only() -> None:
 
 def test_where_every_line_is_for_the_reference_the_block_is_not_looked_at_twice() -> None:
     schema = struct_of(field("a", "string"))
-    with mock.patch.object(parse_module, "find_suspects", wraps=find_suspects) as look:
+    with mock.patch.object(Screen, "find_suspects", autospec=True, side_effect=Screen.find_suspects) as look:
         parsed = RecordParser(schema).parse(b'{"a":1.50}\n' * 3000, first_of_file=True)
     assert (parsed.bad, set(parsed.table["a"].to_pylist())) == ((), {"1.50"})
-    assert sum(len(call.args[0]) for call in look.call_args_list) < 100
+    assert sum(len(call.args[1]) for call in look.call_args_list) < 100
