@@ -18,7 +18,7 @@ FIELDS = [
     *(
         "files",
         "records",
-        "bad_records",
+        *("bad_records", "quarantined", "rejected", "rescued_records", "bad_files", "unknown_fields", "added_columns"),
         "late_files",
         "backlog_files",
         "bytes_read",

@@ -16,6 +16,8 @@ def row(name: str, default: Any, text: str) -> str:
     match default:
         case None:
             shown = ""
+        case bool():
+            shown = str(default).lower()
         case float():
             shown = f"{default:g}"
         case int() if default % 2**20 == 0:
