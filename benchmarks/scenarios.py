@@ -251,14 +251,7 @@ def write_commits(commits: int, table: str) -> Metrics:
         after = next_state(state, plan, result, batch_id=os.urandom(8).hex(), now_ms=clock.now_ms())
         started = time.monotonic()
         checkpoint = seal(after, result)
-        request = CommitRequest(
-            app_id=checkpoint.app_id,
-            fence_app_id=checkpoint.fence_app_id,
-            sequence=checkpoint.state.sequence,
-            last_updated_ms=checkpoint.state.taken_at_ms,
-            ledger=checkpoint.ledger,
-            files=result.files,
-        )
+        request = CommitRequest.of(checkpoint, result.files)
         version = commit_batch(
             opened, request, checkpoint.state, planned_ms=clock.now_ms(), attempts=1, clock=clock, progress=progress
         )

@@ -23,6 +23,7 @@ from blizzard.inferring import InferredSchema, infer_from_source
 from blizzard.inspection import PipelineStatus, TableStatus, ingested_files, newest_payloads
 from blizzard.progress import TerminalProgress
 from blizzard.schema.fit import schema_differences
+from blizzard.schema.layout import layout_of
 from blizzard.schema.load import load_schema
 from blizzard.source.listing import list_source
 from blizzard.source.uri import locate_source
@@ -66,7 +67,7 @@ def _plan(options: argparse.Namespace) -> int:
     _print(f"backlog   {shown['backlog_files']:,} files, {shown['backlog_bytes']:,} bytes")
     if shown["first_batch"]:
         _print("\nfirst batch:")
-        _print_table(
+        print_table(
             ["SLOT", "FILE", "FROM", "BYTES"],
             [[s["slot"], s["path"], s["from_record"], s["size"]] for s in shown["first_batch"]],
         )
@@ -128,7 +129,7 @@ def _files(options: argparse.Namespace) -> int:
         for row in rows:
             _print(orjson.dumps(row).decode())
         return 0
-    _print_table(
+    print_table(
         ["FILE", "FROM", "TO", "FINISHED", "VERSION", "SEQUENCE", "PIPELINE"],
         [
             [
@@ -175,7 +176,8 @@ def _schema_diff(options: argparse.Namespace) -> int:
     of_a_sample = (options.pattern, options.hints, options.sample_records, options.sample_files)
     if options.schema is not None and any(option is not None for option in of_a_sample):
         raise ConfigError("--pattern, --hints and --sample-* go with --source, not with --schema", kind="usage")
-    table = api.open_existing(options.table).schema
+    opened = api.open_existing(options.table)
+    table = layout_of(opened.schema, opened.partition_columns).record_schema  # the others are not read from records
     if options.schema is not None:
         differences = schema_differences(load_schema(options.schema), table)
     else:
@@ -188,7 +190,7 @@ def _schema_diff(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+def print_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     cells = [list(header), *([str(c) for c in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     for row in cells:

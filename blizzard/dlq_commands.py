@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 
 import orjson
 
 from blizzard import dlq
+from blizzard.commands import print_table
 from blizzard.delta.quarantine import DeltaRsQuarantine
 from blizzard.dlq_arguments import SHOWN_CHARS
 from blizzard.errors import ConfigError
@@ -61,7 +61,7 @@ def _list(options: argparse.Namespace) -> int:
         _print_nothing(options)
     else:
         header = ["PIPELINE", "FILE", "KIND", "RECORDS", "SEQUENCES", "OLDEST", "NEWEST"]
-        _print_table(header, [_group_cells(g) for g in groups])
+        print_table(header, [_group_cells(g) for g in groups])
         files = len({(g.pipeline, g.source_file) for g in groups})
         _print(f"\n{_count(records)} of {_count(files, 'file')}; {complete:,} can be exported and replayed")
     return 0
@@ -185,10 +185,3 @@ def _print_nothing(options: argparse.Namespace) -> None:
 
 def _print(text: str) -> None:
     sys.stdout.write(text + "\n")
-
-
-def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    cells = [list(header), *map(list, rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-    for row in cells:
-        _print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -128,14 +128,7 @@ class CommitQueue:
         self._broken = True  # until this one has landed
         # It stands on the commit before it: what landed between that plan and that commit has been looked at.
         checkpoint = seal(replace(after, delta_version=self._landed_in), result)
-        request = CommitRequest(
-            app_id=checkpoint.app_id,
-            fence_app_id=checkpoint.fence_app_id,
-            sequence=after.sequence,
-            last_updated_ms=after.taken_at_ms,
-            ledger=checkpoint.ledger,
-            files=result.files,
-        )
+        request = CommitRequest.of(checkpoint, result.files)
         self._landed_in = commit_batch(
             self._table,
             request,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from blizzard.core.batch import Checkpoint
 from blizzard.core.log import CommitFacts, TableFacts
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, DataFile, SourceFile, SourceIdentity
@@ -22,6 +23,17 @@ class CommitRequest:
     last_updated_ms: int
     ledger: str
     files: tuple[DataFile, ...]
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, files: tuple[DataFile, ...]) -> CommitRequest:
+        return cls(
+            app_id=checkpoint.app_id,
+            fence_app_id=checkpoint.fence_app_id,
+            sequence=checkpoint.state.sequence,
+            last_updated_ms=checkpoint.state.taken_at_ms,
+            ledger=checkpoint.ledger,
+            files=files,
+        )
 
 
 class Source(Protocol):

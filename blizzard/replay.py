@@ -12,9 +12,7 @@ from dataclasses import dataclass, replace
 
 from blizzard.api import Job, SystemClock, open_for_writing
 from blizzard.core.bad import BadPolicy
-from blizzard.core.batch import Checkpoint
-from blizzard.core.codec import encode_state, fence_app_id
-from blizzard.core.ledger import Ledger, encode_ledger
+from blizzard.core.batch import seal
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, Budget, TaskPlan
 from blizzard.delta.commit import commit_batch
@@ -74,18 +72,11 @@ def replay(ports: Ports, ingestor: QuarantineIngestor, settings: RunSettings, ch
         _forget(ingestor.spec, result)
         return Replayed(replayed=0, still_bad=still_bad, sequence=state.sequence, delta_version=table.version)
     after = state_after(state, chosen, result, batch_id=os.urandom(8).hex(), now_ms=ports.clock.now_ms())
-    checkpoint = seal_replay(after, rows)
+    checkpoint = seal(after, result, replay=True)
     reach("replay.before_commit")
     version = commit_batch(
         table,
-        CommitRequest(
-            app_id=checkpoint.app_id,
-            fence_app_id=checkpoint.fence_app_id,
-            sequence=after.sequence,
-            last_updated_ms=after.taken_at_ms,
-            ledger=checkpoint.ledger,
-            files=result.files,
-        ),
+        CommitRequest.of(checkpoint, result.files),
         after,
         planned_ms=planned_ms,
         attempts=settings.commit_attempts,
@@ -148,26 +139,6 @@ def state_after(
         add_path=result.files[0].path,
         pending_quarantine=tuple(f.path for f in result.quarantine),
         replayed=replay_marks(chosen),
-    )
-
-
-def seal_replay(state: CheckpointState, rows: int) -> Checkpoint:
-    ledger = Ledger(
-        pipeline=state.pipeline,
-        sequence=state.sequence,
-        run_id=state.run_id,
-        batch_id=state.batch_id,
-        base_version=state.delta_version,
-        source=state.source,
-        records=rows,
-        entries=(),
-        replay=True,
-    )
-    return Checkpoint(
-        state=state,
-        app_id=encode_state(state),
-        fence_app_id=fence_app_id(state.pipeline),
-        ledger=encode_ledger(ledger),
     )
 
 

@@ -74,7 +74,7 @@ def next_state(
     )
 
 
-def seal(state: CheckpointState, result: BatchResult) -> Checkpoint:
+def seal(state: CheckpointState, result: BatchResult, *, replay: bool = False) -> Checkpoint:
     """Everything the commit of this state carries beside its data files."""
     ledger = Ledger(
         pipeline=state.pipeline,
@@ -83,8 +83,9 @@ def seal(state: CheckpointState, result: BatchResult) -> Checkpoint:
         batch_id=state.batch_id,
         base_version=state.delta_version,
         source=state.source,
-        records=result.rows,
+        records=sum(f.rows for f in result.files),
         entries=entries_of(result.slices),
+        replay=replay,
     )
     return Checkpoint(
         state=state,

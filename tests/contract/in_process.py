@@ -249,14 +249,7 @@ class Batch:
     @property
     def request(self) -> CommitRequest:
         sealed = seal(self.state, self.result)
-        return CommitRequest(
-            app_id=sealed.app_id,
-            fence_app_id=sealed.fence_app_id,
-            sequence=self.state.sequence,
-            last_updated_ms=self.state.taken_at_ms,
-            ledger=sealed.ledger,
-            files=self.result.files,
-        )
+        return CommitRequest.of(sealed, self.result.files)
 
 
 BEGINNING = StartFrom(after=None)
