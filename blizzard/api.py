@@ -204,8 +204,10 @@ def run_job(
     *,
     progress: Progress | None = None,
     stop: StopRequest | None = None,
+    begin_session: Callable[[], None] | None = None,
 ) -> Summary:
-    """Drain the source. The summary is filled in even when this raises."""
+    """Drain the source. The summary is filled in even when this raises. `session` is asked for only when there is work,
+    `begin_session` as soon as that is known."""
     summary.pipeline, summary.table = job.pipeline, file_uri(job.table_root)
     started, run_id, config = time.monotonic(), os.urandom(6).hex(), job.config
     progress, parsing = progress or SilentProgress(), parse_policy(config)
@@ -223,7 +225,7 @@ def run_job(
         source=job.source,
         place=job.place(layout),
         quarantine=job.quarantine(progress),
-        ingestor=SparkIngestor(session, spec, slots=config["spark.slots"]),
+        ingestor=SparkIngestor(session, spec, slots=config["spark.slots"], begin_session=begin_session),
         background=background,
         clock=SystemClock(),
         progress=progress,

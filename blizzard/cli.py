@@ -232,7 +232,7 @@ def _ingest(options: argparse.Namespace, arguments: Sequence[str], summary: Summ
     progress.note(f"pipeline {job.pipeline}: {job.source.identity.root} ({job.source.location.pattern})")
     session = LazySession(job.config.spark_conf)
     try:
-        api.run_job(session.get, job, summary, progress=progress, stop=stop)
+        api.run_job(session.get, job, summary, progress=progress, stop=stop, begin_session=session.begin)
     except api.SchemaMissing as e:
         command = shlex.join(["blizzard", *arguments, "--schema", e.ddl])
         raise ConfigError(f"{e}\nTo use it, add --infer, or:\n  {command}", kind=e.kind) from e

@@ -105,6 +105,9 @@ class Ingestor(Protocol):
     def schema_fingerprint(self) -> str:
         """Of the schema the tasks write."""
 
+    def prepare(self) -> None:
+        """There will be work: what takes long to come up may begin to."""
+
     def adopt(self, schema: DeltaSchema) -> None:
         """Write under this schema from now on."""
 

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future
 from importlib.resources import files
 from typing import Any
 
@@ -34,21 +35,36 @@ class LazySession:
         self._conf = conf
         self._session: Any = None
         self._owned = False
+        self._starting: Future[tuple[Any, bool]] | None = None
         self.startup_seconds = 0.0
+
+    def begin(self) -> None:
+        """Let it come up while the caller goes on; `get` then waits for what is left of it."""
+        if self._session is None and self._starting is None:
+            self._starting = Future()
+            threading.Thread(target=self._start_into, args=(self._starting,), name="blizzard-session").start()
 
     def get(self) -> Any:
         if self._session is None:
             started = time.monotonic()
             before = signal.getsignal(signal.SIGINT)
-            self._session, self._owned = _start(self._conf)
+            self._session, self._owned = _start(self._conf) if self._starting is None else self._starting.result()
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGINT, before)  # pyspark puts in a handler of its own, which cancels all jobs
             self.startup_seconds = time.monotonic() - started
         return self._session
 
     def stop(self) -> None:
+        if self._session is None and self._starting is not None and self._starting.exception() is None:
+            self._session, self._owned = self._starting.result()  # begun and never asked for
         if self._owned:
             self._session.stop()
+
+    def _start_into(self, starting: Future[tuple[Any, bool]]) -> None:
+        try:
+            starting.set_result(_start(self._conf))
+        except BaseException as e:
+            starting.set_exception(e)
 
 
 def _start(conf: Mapping[str, str]) -> tuple[Any, bool]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from blizzard.core.bad import BadPolicy
 from blizzard.core.batch import RunIdentity, state_before
 from blizzard.core.late import compare_with_ledgers
-from blizzard.core.plan import Limits
+from blizzard.core.plan import Limits, is_drained
 from blizzard.core.recover import Fresh, Refuse, Resume, StartFrom, check_in_progress, decide_recovery
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import SourceFile, find_file
@@ -45,6 +45,8 @@ class Start:
     def begin(self, table: Table, listing: Sequence[SourceFile]) -> CheckpointState:
         """The state to go on from, or a reason not to."""
         recovery = self.recover(table)
+        if not is_drained(recovery.source_state, listing):
+            self._ports.ingestor.prepare()
         if isinstance(recovery, Resume):
             self._ports.quarantine.settle(recovery.state)  # what the last commit left pending comes before new work
         state = self._state_before(recovery, table)

@@ -33,8 +33,19 @@ class StopSignal(Protocol):
 class SparkIngestor:
     """`session` is asked only when there is work, so that a run with nothing to do starts no Spark."""
 
-    def __init__(self, session: Callable[[], Any], spec: JobSpec, *, slots: int | None = None) -> None:
-        self._session, self._spec, self._slots = session, spec, slots
+    def __init__(
+        self,
+        session: Callable[[], Any],
+        spec: JobSpec,
+        *,
+        slots: int | None = None,
+        begin_session: Callable[[], None] | None = None,
+    ) -> None:
+        self._session, self._spec, self._slots, self._begin_session = session, spec, slots, begin_session
+
+    def prepare(self) -> None:
+        if self._begin_session is not None:
+            self._begin_session()
 
     @property
     def slots(self) -> int:

@@ -240,6 +240,9 @@ class MemoryIngestor:
 
     schema_fingerprint = "fingerprint"
 
+    def prepare(self) -> None:
+        return None
+
     def adopt(self, schema: DeltaSchema) -> None:
         raise NotImplementedError
 

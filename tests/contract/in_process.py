@@ -56,6 +56,9 @@ class InProcessIngestor:
     def schema_fingerprint(self) -> str:
         return fingerprint(self.spec.layout.schema)
 
+    def prepare(self) -> None:
+        return None
+
     def adopt(self, schema: DeltaSchema) -> None:
         self.spec = replace(self.spec, layout=self.spec.layout.with_schema(schema))
 
