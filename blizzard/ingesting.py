@@ -75,7 +75,7 @@ class BatchIngest:
         new = [name for name in result.unknown_fields if name not in known][: _MAX_NAMES - len(known)]
         if new:
             known += new
-            self._ports.progress.warn(f"fields the table has no column for are ignored: {_listed(new)}")
+            self._ports.progress.warn(f"the table has no column for these fields: {_listed(new)}")
 
     def _within_limits(self, result: BatchResult) -> BatchResult:
         excess = find_excess(result, self._settings.bad)

@@ -77,12 +77,23 @@ def check_names(names: Sequence[str], path: ColumnPath) -> None:
         raise SchemaError("; ".join(problems))
 
 
+def fold_name(name: str) -> str:
+    """Equal for names that Spark takes for the same: it compares character by character, in both cases."""
+    return "".join(_fold(character) for character in name)
+
+
+def _fold(character: str) -> str:
+    upper = character.upper()
+    lower = (upper if len(upper) == 1 else character).lower()
+    return lower if len(lower) == 1 else character
+
+
 def name_problems(names: Sequence[str], path: ColumnPath) -> list[str]:
     """Why these names cannot be the columns of one struct."""
     problems: list[str] = []
     spellings: dict[str, list[str]] = {}
     for name in names:
-        spellings.setdefault(name.lower(), []).append(name)
+        spellings.setdefault(fold_name(name), []).append(name)
         if not name or _UNUSABLE_IN_NAME.search(name):
             reason = "holds a control character" if name else "is empty"
             problems.append(f"{show_column(path)}: the column name {name!r} {reason}; rename it in the source")

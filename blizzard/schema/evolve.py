@@ -14,7 +14,7 @@ from heapq import nsmallest
 from math import isfinite
 from typing import Any
 
-from blizzard.schema import MAX_DEPTH, ColumnPath, DeltaSchema, DeltaType, name_problems, show_path
+from blizzard.schema import MAX_DEPTH, ColumnPath, DeltaSchema, DeltaType, fold_name, name_problems, show_path
 
 # The parser fills it; a source field of this name never becomes a column.
 RESCUED_COLUMN = "_rescued_data"
@@ -233,17 +233,17 @@ class _Growth:
 
     def _new_fields(self, path: ColumnPath, taken: list[str]) -> list[dict[str, Any]]:
         fields: list[dict[str, Any]] = []
-        used = {name.lower() for name in taken}
+        used = {fold_name(name) for name in taken}
         for name in sorted(self.names.get(path, set()) - set(taken)):
             refused_before = len(self.refused)
             data_type = self._new_type((*path, name))
             if data_type is None:
                 continue
-            if name.lower() in used or not _is_usable(name) or (not path and name.lower() == RESCUED_COLUMN):
+            if fold_name(name) in used or not _is_usable(name) or (not path and fold_name(name) == RESCUED_COLUMN):
                 del self.refused[refused_before:]
                 self.refused.append(show_path((*path, name)))
                 continue
-            used.add(name.lower())
+            used.add(fold_name(name))
             fields.append({"name": name, "type": data_type, "nullable": True, "metadata": {}})
         return fields
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from blizzard.schema import ColumnPath, DeltaSchema, DeltaType, quote_name, show_path
+from blizzard.schema import ColumnPath, DeltaSchema, DeltaType, fold_name, quote_name, show_path
 from blizzard.schema.ddl import show_type
 
 _Differences: TypeAlias = Iterator[tuple[str, bool]]  # a sentence, and whether it is about a column more in the table
@@ -33,10 +33,10 @@ def fingerprint(schema: DeltaSchema) -> str:
 
 
 def _struct_differences(given: dict[str, Any], table: dict[str, Any], path: ColumnPath, called: str) -> _Differences:
-    in_table = {field["name"].lower(): field for field in table["fields"]}
+    in_table = {fold_name(field["name"]): field for field in table["fields"]}
     for field in given["fields"]:
         here = (*path, field["name"])
-        other = in_table.pop(field["name"].lower(), None)
+        other = in_table.pop(fold_name(field["name"]), None)
         if other is None:
             yield f"{show_path(here)}: {called} {show_type(field['type'])}, missing in the table", False
             continue

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from blizzard.errors import SchemaError
-from blizzard.schema import DeltaSchema, quote_name, show_column
+from blizzard.schema import DeltaSchema, fold_name, quote_name, show_column
 from blizzard.schema.ddl import show_type
 from blizzard.schema.derived import (
     METADATA_KEY,
@@ -115,7 +115,7 @@ def _mismatch(problem: str) -> SchemaError:
 def _add_derived(schema: DeltaSchema, name: str, type_name: str, derivation: Derivation) -> None:
     metadata = {METADATA_KEY: show_derivation(derivation)}
     for field in schema["fields"]:
-        if field["name"].lower() == name.lower():
+        if fold_name(field["name"]) == fold_name(name):
             same = field["name"] == name and field["type"] == type_name
             if same and field["metadata"].get(METADATA_KEY) == metadata[METADATA_KEY]:
                 return  # a schema that was taken from such a table
@@ -130,7 +130,9 @@ def _checked(schema: DeltaSchema, partition_by: tuple[str, ...]) -> TableLayout:
     fields: dict[str, Any] = {field["name"]: field["type"] for field in schema["fields"]}
     for name in partition_by:
         if name not in fields:
-            near = next((f"; the schema spells it {quote_name(f)}" for f in fields if f.lower() == name.lower()), "")
+            near = next(
+                (f"; the schema spells it {quote_name(f)}" for f in fields if fold_name(f) == fold_name(name)), ""
+            )
             instead = near or f"; declare it, or write {quote_name(name)}=date(column) or {quote_name(name)}=path(key)"
             raise SchemaError(f"{show_column((name,))}: partitioned by it, but it is no column of the table{instead}")
         kind = fields[name]
