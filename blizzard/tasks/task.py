@@ -21,6 +21,8 @@ from blizzard.tasks.quarantine import QuarantineWriter, broken_file
 from blizzard.tasks.reading import BadRecordStop, BrokenFile, Reading
 
 _BLOCK_BYTES = 4 * 1024 * 1024
+# Nothing is wrong with the bytes: rights, a full table of open files, or a setting. Giving the file up would lose it.
+_LEFT_TO_THE_NEXT_RUN = ("unreadable", "wrong_compression")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +86,7 @@ def _attempt(spec: JobSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[st
     retried = []
     try:
         for piece in plan.slices:
-            if piece.path in broken and spec.bad.files == "retry":
+            if piece.path in broken and _is_tried_again(broken[piece.path], spec.bad):
                 retried.append(piece.path)
             elif piece.path in broken:
                 _give_up(reading, quarantine, piece, broken[piece.path])
@@ -109,6 +111,10 @@ def _attempt(spec: JobSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[st
         unknown_fields=tuple(reading.unknown_fields),
         observed=reading.observed,
     )
+
+
+def _is_tried_again(broken: BrokenFile, policy: BadPolicy) -> bool:
+    return policy.files == "retry" or broken.kind in _LEFT_TO_THE_NEXT_RUN
 
 
 def _give_up(reading: Reading, quarantine: QuarantineWriter, piece: Slice, broken: BrokenFile) -> None:

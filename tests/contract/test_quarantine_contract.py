@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -285,6 +288,37 @@ def test_a_truncated_file_can_stop_the_run(flow: Flow) -> None:
     with pytest.raises(BadData) as error:
         flow.run(bad=BadPolicy(files="fail"))
     assert (error.value.kind, error.value.exit_code) == ("truncated", 5)
+
+
+def test_a_wrong_setting_does_not_use_up_the_source(flow: Flow) -> None:
+    write_ids(flow.src / "a.ndjson", 0, 3)
+    summary = flow.run(spec={"compression": "gzip"})
+    assert (summary.bad_files, flow.quarantined()) == (0, [])
+    assert any("a.ndjson" in warning for warning in flow.told.warnings)
+    flow.run()
+    assert ids(flow.table) == [0, 1, 2]
+
+
+def test_a_file_that_cannot_be_opened_now_is_read_by_the_next_run(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_ids(flow.src / "a.ndjson", 0, 3)
+    write_ids(flow.src / "b.ndjson", 3, 6)
+    with monkeypatch.context() as patch:
+        patch.setattr("blizzard.source.decode.open", _refusing("a.ndjson"), raising=False)
+        summary = flow.run()
+    assert (ids(flow.table), summary.bad_files, flow.quarantined()) == ([3, 4, 5], 0, [])
+    flow.run()
+    assert ids(flow.table) == [0, 1, 2, 3, 4, 5]
+
+
+def _refusing(name: str) -> Callable[..., Any]:
+    """As `open` does in a process that has too many files open."""
+
+    def open_others(path: str, mode: str) -> Any:
+        if path.endswith(name):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+        return open(path, mode)
+
+    return open_others
 
 
 lines = st.sampled_from([b"", b"  ", BAD, b"{]", b"\xff", b'{"id":1.5}', b'{"id":1}{"id":2}', b"null"])
