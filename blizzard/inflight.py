@@ -68,11 +68,6 @@ class CommitQueue:
     def pending(self) -> int:
         return len(self._queue)
 
-    @property
-    def pending_quarantined(self) -> int:
-        """Bad records on their way into the quarantine table."""
-        return sum(f.rows for batch in self._queue for f in batch.result.quarantine)
-
     def requested(self) -> bool:
         return self._ports.stop.requested()
 

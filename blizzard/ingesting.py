@@ -84,7 +84,8 @@ class BatchIngest:
         limit, rows = self._settings.max_quarantined, sum(f.rows for f in result.quarantine)
         if limit is None or not rows:
             return result
-        room = max(0, limit - self._ports.quarantine.count() - self._commits.pending_quarantined)
+        self._commits.wait()  # a batch in flight may be in the table already, and would be counted twice or not at all
+        room = max(0, limit - self._ports.quarantine.count())
         if rows <= room:
             return result
         if not self._settings.rejects_overflow:

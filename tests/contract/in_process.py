@@ -24,7 +24,7 @@ from blizzard.core.types import BatchPlan, BatchResult, BatchTicket
 from blizzard.delta.quarantine import DeltaRsQuarantine
 from blizzard.delta.table import DeltaRsPlace, DeltaRsTable
 from blizzard.pipeline import run_pipeline
-from blizzard.ports import CommitRequest, Pending, Ports, Result, StopRequest, TablePlace
+from blizzard.ports import Background, CommitRequest, Pending, Ports, Result, StopRequest, TablePlace
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
 from blizzard.schema.layout import TableLayout, layout_of
@@ -189,6 +189,7 @@ class Flow:
         spec: dict[str, Any] | None = None,
         bad: BadPolicy | None = None,
         accepts_loss: bool = False,
+        background: Background | None = None,
         **settings: Any,
     ) -> Summary:
         """A run as a new process would make it."""
@@ -202,7 +203,7 @@ class Flow:
             place=place or self.place,
             quarantine=replace(self.quarantine, accepts_loss=accepts_loss),
             ingestor=ingestor,
-            background=AtOnce(),
+            background=background or AtOnce(),
             clock=self.clock,
             progress=self.told,
             stop=NeverStop(),

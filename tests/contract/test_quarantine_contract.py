@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import gzip
+import itertools
 import os
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +21,7 @@ from blizzard.core.codec import quarantine_app_id
 from blizzard.core.ledger import decode_ledger
 from blizzard.core.plan import Limits
 from blizzard.errors import BadData, Refused, Temporary
+from blizzard.inflight import ThreadBackground
 from blizzard.summary import Summary
 from blizzard.testing import faults
 from tests.contract.in_process import Flow
@@ -225,6 +228,28 @@ def test_a_full_quarantine_blocks_or_rejects(flow: Flow) -> None:
     assert ids(flow.table) == [0, 1, 2, 3]
     assert (summary.bad_records, summary.rejected, summary.quarantined) == (1, 1, 0)
     assert len(flow.quarantined()) == 1
+
+
+def test_batches_in_flight_fill_the_quarantine_once(flow: Flow) -> None:
+    for number in range(4):
+        write(flow.src / f"{number}.ndjson", line(number) + BAD + b"\n")
+    background = ThreadBackground()
+    reading = itertools.count()
+
+    def until_the_last_one_is_settled() -> None:
+        ahead = next(reading)
+        while flow.quarantine.count() < ahead:
+            time.sleep(0.01)
+
+    summary = flow.run(
+        limits=Limits(max_files=1),
+        max_quarantined=4,
+        rejects_overflow=True,
+        background=background,
+        while_reading=until_the_last_one_is_settled,
+    )
+    background.close()
+    assert (summary.quarantined, summary.rejected, len(flow.quarantined())) == (4, 0, 4)
 
 
 def truncated(flow: Flow, name: str = "b.ndjson.gz", *, last: int = 200) -> bytes:
