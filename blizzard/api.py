@@ -92,7 +92,16 @@ class Job:
     @property
     def quarantine_root(self) -> str:
         given = self.config["quarantine.path"]
-        return self.table_root + "_quarantine" if given is None else local_path(given, what="quarantine table")
+        if given is None:
+            return self.table_root + "_quarantine"
+        root = local_path(given, what="quarantine table")
+        if os.path.commonpath([root, self.table_root]) in (root, self.table_root):
+            raise ConfigError(
+                f"quarantine.path {root} and the table {self.table_root}: neither may be in the other, since a VACUUM"
+                f" of the outer one deletes the files of the inner. Choose another quarantine.path.",
+                kind="usage",
+            )
+        return root
 
     def spec(self, layout: TableLayout, *, run_id: str, table: DeltaRsTable | None) -> JobSpec:
         return job_spec(
@@ -211,6 +220,8 @@ def run_job(
     summary.pipeline, summary.table = job.pipeline, file_uri(job.table_root)
     started, run_id, config = time.monotonic(), os.urandom(6).hex(), job.config
     progress, parsing = progress or SilentProgress(), parse_policy(config)
+    quarantine = job.quarantine(progress)
+    quarantine.open()  # what is wrong with it is better known before a commit names files in it
     table = open_for_writing(job)
     layout = _layout_to_write(job, table, progress)
     if layout is None:
@@ -224,7 +235,7 @@ def run_job(
     ports = Ports(
         source=job.source,
         place=job.place(layout),
-        quarantine=job.quarantine(progress),
+        quarantine=quarantine,
         ingestor=SparkIngestor(session, spec, slots=config["spark.slots"], begin_session=begin_session),
         background=background,
         clock=SystemClock(),
