@@ -50,11 +50,13 @@ class BatchStamp:
 
 
 class UnusableOrigin(BadData):
-    """A column of the table cannot be filled for a file, or for one line of it (1-based)."""
+    """A column of the table cannot be filled for a file, or for some of the rows; `line` (1-based) is of the first."""
 
-    def __init__(self, message: str, *, kind: str, path: str, line: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, kind: str, path: str, line: int | None = None, column: str | None = None, rows: Any = ()
+    ) -> None:
         super().__init__(message, kind=kind)
-        self.path, self.line = path, line
+        self.path, self.line, self.column, self.rows = path, line, column, rows
 
 
 def complete_table(table: pa.Table, layout: TableLayout, origins: Sequence[RowOrigin], stamp: BatchStamp) -> pa.Table:
@@ -211,11 +213,11 @@ def _check_values(table: pa.Table, layout: TableLayout, origins: Sequence[RowOri
         missing = pc.is_null(table[name])
         if name in layout.partition_by and field["type"] == "string":
             missing = pc.or_kleene(missing, pc.equal(table[name], ""))
-        row = pc.index(missing, True).as_py()
-        if row >= 0:
-            path, line = _place_of(row, origins)
+        rows = np.flatnonzero(missing.to_numpy())
+        if rows.size:
+            path, line = _place_of(int(rows[0]), origins)
             message = f"{show_column((name,))}: null, missing or empty, but the column is NOT NULL"
-            raise UnusableOrigin(message, kind="bad_record", path=path, line=line)
+            raise UnusableOrigin(message, kind="missing_value", path=path, line=line, column=name, rows=rows)
 
 
 def _place_of(row: int, origins: Sequence[RowOrigin]) -> tuple[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from codecs import BOM_UTF8
+from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from blizzard.core.types import Budget, Slice, SliceReport, TaskFailure
 from blizzard.source.decode import UnreadableSource, open_stream
-from blizzard.source.lines import Block, ShorterThanBefore, head, read_blocks
+from blizzard.source.lines import Block, Positions, ShorterThanBefore, head, read_blocks
 from blizzard.tasks.layout import BatchStamp, RowOrigin, UnusableOrigin, complete_table
 from blizzard.tasks.parse import BadLine, ParsedBlock, RecordParser
 from blizzard.tasks.partitioned import RowWriter
@@ -162,32 +163,44 @@ class Reading:
         starts = list(accumulate((block.lines for _, block in gathered), initial=0))
         if parsed.lines != starts[-1]:
             raise RuntimeError(f"{starts[-1]} lines became {parsed.lines}")
+        parsed, table = self._complete(parsed, gathered, starts)
         for bad in parsed.bad:
             part = bisect_right(starts, bad.index) - 1
             progress, block = gathered[part]
             self._add_bad(progress, _bad_row(bad, progress.piece, block, bad.index - starts[part]))
-        row_lines = np.arange(parsed.table.num_rows) if parsed.row_lines is None else parsed.row_lines
-        rows, bad_rows = np.searchsorted(row_lines, starts), np.searchsorted([bad.index for bad in parsed.bad], starts)
-        origins = []
+        rows = np.searchsorted(_row_lines(parsed), starts)
+        bad_rows = np.searchsorted([bad.index for bad in parsed.bad], starts)
         for part, (progress, block) in enumerate(gathered):
-            lines = row_lines[rows[part] : rows[part + 1]] - starts[part] + block.first_line
-            progress.rows += len(lines)
-            progress.blank += block.lines - len(lines) - int(bad_rows[part + 1] - bad_rows[part])
-            origins.append(RowOrigin(path=progress.piece.path, etag=progress.piece.etag, line_numbers=lines))
+            good, bad_here = int(rows[part + 1] - rows[part]), int(bad_rows[part + 1] - bad_rows[part])
+            progress.rows += good
+            progress.blank += block.lines - good - bad_here
         if parsed.table.num_rows + len(parsed.bad) + parsed.blank != parsed.lines:
             raise RuntimeError(f"{parsed.lines} lines became {parsed.table.num_rows} rows")
         self._notice(parsed)
-        try:
-            self._writer.write(complete_table(parsed.table, self._spec.layout, origins, self._stamp))
-        except UnusableOrigin as e:
-            raise self._unusable(e, gathered) from e
+        self._writer.write(table)
 
-    def _unusable(self, error: UnusableOrigin, gathered: list[tuple[_Progress, Block]]) -> Exception:
-        if error.line is not None:
-            failure = TaskFailure(kind="bad_record", path=error.path, line=error.line, message=str(error))
-            return BadRecordStop(failure)
-        progress = next(progress for progress, _ in gathered if progress.piece.path == error.path)
-        return BrokenFile(progress.piece, error.kind, str(error), progress.piece.from_record)
+    def _complete(
+        self, parsed: ParsedBlock, gathered: list[tuple[_Progress, Block]], starts: list[int]
+    ) -> tuple[ParsedBlock, pa.Table]:
+        """The rows of the table. A record for which one of its columns cannot be filled is a bad one."""
+        while True:
+            row_lines = _row_lines(parsed)
+            rows = np.searchsorted(row_lines, starts)
+            origins = [
+                RowOrigin(
+                    path=progress.piece.path,
+                    etag=progress.piece.etag,
+                    line_numbers=row_lines[rows[part] : rows[part + 1]] - starts[part] + block.first_line,
+                )
+                for part, (progress, block) in enumerate(gathered)
+            ]
+            try:
+                return parsed, complete_table(parsed.table, self._spec.layout, origins, self._stamp)
+            except UnusableOrigin as e:
+                if e.line is None:
+                    progress = next(progress for progress, _ in gathered if progress.piece.path == e.path)
+                    raise BrokenFile(progress.piece, e.kind, str(e), progress.piece.from_record) from e
+                parsed = _without_rows(parsed, e)
 
     def _notice(self, parsed: ParsedBlock) -> None:
         for name in parsed.unknown:
@@ -227,6 +240,27 @@ class Reading:
             )
         if policy.keeps_bad_records:
             self._quarantine.add(row)
+
+
+def _row_lines(parsed: ParsedBlock) -> Positions:
+    return np.arange(parsed.table.num_rows) if parsed.row_lines is None else parsed.row_lines
+
+
+def _without_rows(parsed: ParsedBlock, error: UnusableOrigin) -> ParsedBlock:
+    """These rows as bad lines."""
+    row_lines = _row_lines(parsed)
+    # Where the bytes are is known better where the block is.
+    bad = [
+        BadLine(index=index, kind=error.kind, message=str(error), column=error.column, raw=b"", offset=0)
+        for index in row_lines[error.rows].tolist()
+    ]
+    kept = np.delete(np.arange(len(row_lines)), error.rows)
+    return replace(
+        parsed,
+        table=parsed.table.take(pa.array(kept)),
+        bad=tuple(sorted((*parsed.bad, *bad), key=lambda line: line.index)),
+        row_lines=row_lines[kept],
+    )
 
 
 def _join(blocks: list[Block]) -> bytes:

@@ -110,7 +110,7 @@ class Reparsing:
             try:
                 self._writer.write(self._complete(table.slice(row, 1), [records[index]]))
             except UnusableOrigin as e:
-                failed[index] = (e.kind, str(e), None)
+                failed[index] = (e.kind, str(e), e.column)
         return failed
 
     def _complete(self, table: pa.Table, records: list[dict[str, Any]]) -> pa.Table:

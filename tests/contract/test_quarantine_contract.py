@@ -20,8 +20,12 @@ from blizzard.core.bad import BadPolicy
 from blizzard.core.codec import quarantine_app_id
 from blizzard.core.ledger import decode_ledger
 from blizzard.core.plan import Limits
+from blizzard.delta.table import DeltaRsPlace
 from blizzard.errors import BadData, Refused, Temporary
 from blizzard.inflight import ThreadBackground
+from blizzard.schema.ddl import parse_ddl
+from blizzard.schema.derived import parse_partition_by
+from blizzard.schema.layout import apply_layout
 from blizzard.summary import Summary
 from blizzard.testing import faults
 from tests.contract.in_process import Flow
@@ -313,6 +317,26 @@ def test_a_truncated_file_can_stop_the_run(flow: Flow) -> None:
     with pytest.raises(BadData) as error:
         flow.run(bad=BadPolicy(files="fail"))
     assert (error.value.kind, error.value.exit_code) == ("truncated", 5)
+
+
+@pytest.mark.parametrize("records", ["quarantine", "drop", "fail"])
+def test_a_record_that_no_partition_takes_is_a_bad_one(flow: Flow, records: str) -> None:
+    """An empty text in a partition column is null, which NOT NULL does not allow."""
+    layout = apply_layout(parse_ddl("id BIGINT, c STRING NOT NULL"), partition_by=parse_partition_by("c"))
+    place = DeltaRsPlace(root=str(flow.table), schema=layout.schema, clock=flow.clock, partition_by=layout.partition_by)
+    write(flow.src / "a.ndjson", b'{"id":0,"c":"x"}\n{"id":1,"c":""}\n\n{"id":2}\n{"id":3,"c":"y"}\n')
+    write(flow.src / "b.ndjson", b'{"id":4,"c":""}')
+    arguments: dict[str, Any] = {"place": place, "slots": 1, "spec": {"layout": layout}}
+    if records == "fail":
+        with pytest.raises(BadData, match=r"a\.ndjson line 2"):
+            flow.run(bad=BadPolicy(records=records), **arguments)
+        return
+    summary = flow.run(bad=BadPolicy(records=records), **arguments)
+    assert ids(flow.table) == [0, 3]
+    assert (summary.records, summary.bad_records) == (2, 3)
+    found = [(r["source_file"], r["line"], r["error_kind"], r["column"], r["complete"]) for r in flow.quarantined()]
+    wanted = [("a.ndjson", 2), ("a.ndjson", 4), ("b.ndjson", 1)] if records == "quarantine" else []
+    assert found == [(*there, "missing_value", "c", True) for there in wanted]
 
 
 def test_a_wrong_setting_does_not_use_up_the_source(flow: Flow) -> None:

@@ -205,7 +205,8 @@ def test_an_empty_text_never_gets_into_a_partition_column_that_is_not_null() -> 
     table = rows(wanted, [{"id": 1, "c": "a"}, {"id": 2, "c": "b"}, {"id": 3, "c": ""}])
     with pytest.raises(UnusableOrigin, match="column c") as refused:
         complete_table(table, wanted, [origin("a", 0), origin("b", 4, 6)], STAMP)
-    assert (refused.value.kind, refused.value.path, refused.value.line) == ("bad_record", "b", 7)
+    assert (refused.value.kind, refused.value.path, refused.value.line) == ("missing_value", "b", 7)
+    assert refused.value.rows.tolist() == [2]
     assert complete_table(table.slice(0, 2), wanted, [], STAMP).num_rows == 2
 
 
