@@ -166,6 +166,13 @@ def _path_value(path: str, column: DerivedColumn) -> Any:
         raise UnusableOrigin(f"{show_column((column.name,))}, {how}: {e}", kind="bad_path", path=path) from None
 
 
+def check_path(path: str, layout: TableLayout) -> None:
+    """Raises `UnusableOrigin` if the rows of this file could not be completed."""
+    for column in layout.derived:
+        if isinstance(column.derivation, PathPart):
+            _path_value(path, column)
+
+
 def folder_value(path: str, key: str) -> str | None:
     """The value of `key=value` in the folders of a path; None if there is none. Raises ValueError if it is unclear."""
     found = set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from codecs import BOM_UTF8
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ import pyarrow as pa
 from blizzard.core.types import Budget, Slice, SliceReport, TaskFailure
 from blizzard.source.decode import UnreadableSource, open_stream
 from blizzard.source.lines import Block, Positions, ShorterThanBefore, head, read_blocks
-from blizzard.tasks.layout import BatchStamp, RowOrigin, UnusableOrigin, complete_table
+from blizzard.tasks.layout import BatchStamp, RowOrigin, UnusableOrigin, check_path, complete_table
 from blizzard.tasks.parse import BadLine, ParsedBlock, RecordParser
 from blizzard.tasks.partitioned import RowWriter
 from blizzard.tasks.policy import RESCUED_COLUMN
@@ -240,6 +241,24 @@ class Reading:
             )
         if policy.keeps_bad_records:
             self._quarantine.add(row)
+
+
+def find_broken(spec: JobSpec, pieces: Iterable[Slice]) -> dict[str, BrokenFile]:
+    """Which of these files cannot be used, without parsing a line of them."""
+    broken = {}
+    for piece in pieces:
+        lines = 0
+        try:
+            check_path(piece.path, spec.layout)
+            with open_stream(spec.source_root, piece, spec.compression) as stream:
+                while chunk := stream.read(spec.block_bytes):
+                    lines += chunk.count(b"\n")
+        except UnusableOrigin as e:
+            broken[piece.path] = BrokenFile(piece, e.kind, str(e), piece.from_record)
+        except UnreadableSource as e:
+            if e.kind != "source_changed":  # that is a reason not to read it now, and no damage
+                broken[piece.path] = BrokenFile(piece, e.kind, str(e), max(lines, piece.from_record))
+    return broken
 
 
 def _row_lines(parsed: ParsedBlock) -> Positions:

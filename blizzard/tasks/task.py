@@ -18,7 +18,7 @@ from blizzard.tasks.layout import BatchStamp
 from blizzard.tasks.partitioned import open_writer
 from blizzard.tasks.policy import ParsePolicy
 from blizzard.tasks.quarantine import QuarantineWriter, broken_file
-from blizzard.tasks.reading import BadRecordStop, BrokenFile, Reading
+from blizzard.tasks.reading import BadRecordStop, BrokenFile, Reading, find_broken
 
 _BLOCK_BYTES = 4 * 1024 * 1024
 # Nothing is wrong with the bytes: rights, a full table of open files, or a setting. Giving the file up would lose it.
@@ -53,6 +53,9 @@ def run_task(spec: JobSpec, plan: TaskPlan, ticket: BatchTicket) -> TaskReport:
         except BrokenFile as e:
             if spec.bad.files == "fail" or e.kind == "source_changed":
                 return _failed(plan, TaskFailure(kind=e.kind, path=e.piece.path, line=None, message=str(e)))
+            if not broken:
+                # All of them now: to find one in each attempt would read everything as often as there are.
+                broken = find_broken(spec, plan.slices[plan.slices.index(e.piece) + 1 :])
             broken[e.piece.path] = e
         except BadRecordStop as e:
             return _failed(plan, e.failure)
@@ -86,11 +89,13 @@ def _attempt(spec: JobSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[st
     retried = []
     try:
         for piece in plan.slices:
+            if reading.exhausted():
+                break
             if piece.path in broken and _is_tried_again(broken[piece.path], spec.bad):
                 retried.append(piece.path)
             elif piece.path in broken:
                 _give_up(reading, quarantine, piece, broken[piece.path])
-            elif not reading.exhausted():
+            else:
                 reading.read(piece)
         reading.finish()
         files = writer.close()

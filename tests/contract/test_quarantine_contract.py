@@ -288,6 +288,26 @@ def test_a_truncated_file_takes_nothing_else_down(flow: Flow, slots: int) -> Non
     assert flow.run().commits == 0  # it is done with
 
 
+def test_many_broken_files_do_not_make_the_others_be_read_again_and_again(
+    flow: Flow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Counter[str]()
+
+    def counted(path: str, mode: str) -> Any:
+        opened[Path(path).name] += 1
+        return open(path, mode)
+
+    monkeypatch.setattr("blizzard.source.decode.open", counted, raising=False)
+    write_ids(flow.src / "a.ndjson", 0, 3)
+    for number in range(20):
+        truncated(flow, f"b{number:02}.ndjson.gz")
+    write_ids(flow.src / "c.ndjson", 5, 8)
+    summary = flow.run(slots=1)
+    assert ids(flow.table) == [0, 1, 2, 5, 6, 7]
+    assert (summary.bad_files, summary.files, len(flow.quarantined())) == (20, 22, 20)
+    assert max(opened.values()) == 2
+
+
 def test_what_was_committed_of_a_file_before_it_broke_stays(flow: Flow) -> None:
     truncated(flow, last=200_000)  # longer than what the decompressor reads ahead
     summary = flow.run(limits=Limits(max_records=20_000), spec={"block_bytes": 4096})
