@@ -10,13 +10,17 @@ from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, TaskReport
 from blizzard.errors import BadData, Temporary, error_of_failure
 from blizzard.inflight import CommitQueue
 from blizzard.ports import Ports, Table
-from blizzard.schema.evolve import evolve_schema
+from blizzard.schema.evolve import Evolution, evolve_schema
 from blizzard.starting import RunSettings
 from blizzard.summary import Summary
 
 # Every round adds a column, so that this is never reached by data that keeps to any schema.
 _MAX_ROUNDS = 50
 _MAX_NAMES = 20
+# Records whose field names are data (an id, a date) would add columns without end: Delta writes all of them into every
+# checkpoint, and Spark cannot open a table whose schema is some 20 MB.
+_MAX_NEW_COLUMNS = 1_000
+_MAX_COLUMNS = 5_000
 
 
 class BatchIngest:
@@ -39,7 +43,9 @@ class BatchIngest:
         else:
             raise BadData("the batch shows new fields however many columns are added", kind="schema_unstable")
         self._note_unknown(result)
-        return replace(state, schema_fingerprint=self._table.schema_fingerprint), self._within_limits(result)
+        # That of the files, not the table's: the table may have been changed, and seen again, while they were written.
+        written_under = self._ports.ingestor.schema_fingerprint
+        return replace(state, schema_fingerprint=written_under), self._within_limits(result)
 
     def _read(self, plan: BatchPlan, ticket: BatchTicket) -> BatchResult:
         result = self._ports.ingestor.run(plan, ticket=ticket, stop=self._commits)
@@ -56,6 +62,7 @@ class BatchIngest:
             self._ports.progress.warn(f"fields that cannot become columns are ignored: {_listed(evolution.refused)}")
         if not evolution.added:
             return False
+        _refuse_endless(evolution)
         self._commits.wait()  # so that no batch in flight was written under a schema that is gone when it commits
         try:
             self._table.add_columns(evolution.schema, pipeline=self._settings.pipeline)
@@ -98,6 +105,17 @@ class BatchIngest:
         self._summary.rejected += rows - kept
         self._ports.progress.warn(f"the quarantine table is full: {rows - kept:,} bad records are dropped")
         return result
+
+
+def _refuse_endless(evolution: Evolution) -> None:
+    """Before any is added: a column cannot be taken back."""
+    if len(evolution.added) > _MAX_NEW_COLUMNS or len(evolution.schema["fields"]) > _MAX_COLUMNS:
+        raise BadData(
+            f"the table would get {len(evolution.added):,} new columns and have {len(evolution.schema['fields']):,}"
+            f" ({_listed(evolution.added[:3])}, …): are the names of these fields data? Nothing of this batch was"
+            f" committed and no column was added. Use schema.evolution rescue or ignore, or change the source.",
+            kind="too_many_columns",
+        )
 
 
 def _replaced(result: BatchResult, reports: tuple[TaskReport, ...]) -> BatchResult:

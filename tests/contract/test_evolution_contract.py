@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from deltalake import DeltaTable
 from blizzard.core.bad import BadPolicy
 from blizzard.core.log import pipelines_of
 from blizzard.core.plan import Limits
-from blizzard.errors import Temporary
+from blizzard.delta.table import DeltaRsTable
+from blizzard.errors import BadData, Temporary
 from blizzard.preparing import with_rescued_column
 from blizzard.schema.fit import fingerprint
 from blizzard.tasks.policy import ParsePolicy, Unknown
@@ -191,3 +193,42 @@ def test_the_column_to_rescue_into_is_added_to_a_table_that_lacks_it(flow: Flow)
     version = newest(flow.table)
     table.add_columns(wanted, pipeline="p")
     assert newest(flow.table) == version  # there is nothing to do
+
+
+def test_field_names_that_are_data_do_not_become_thousands_of_columns(flow: Flow) -> None:
+    write_records(flow, "a.ndjson", *({"id": number, f"user_{number}": 1} for number in range(1_500)))
+    with pytest.raises(BadData, match="no column was added") as error:
+        flow.run(spec=ADD)
+    assert error.value.kind == "too_many_columns"
+    assert columns(flow) == {"id": "long", "name": "string"}
+    assert rows(flow.table) == []
+
+
+def test_a_batch_is_committed_only_under_the_schema_it_was_written_under(flow: Flow) -> None:
+    """Even if the handle that commits it has seen another one meanwhile."""
+    flow.first_run()
+    write_records(flow, "b.ndjson", {"id": 3, "name": "x", "late": "kept"})
+    table = flow.open()
+    place = OpenedBefore(table)
+
+    def another_writer() -> None:
+        field = deltalake.Field("late", deltalake.schema.PrimitiveType("string"))
+        DeltaTable(str(flow.table)).alter.add_columns([field])
+        table.refresh()
+
+    with pytest.raises(Temporary) as error:
+        flow.run(place=place, while_reading=another_writer)
+    assert error.value.kind == "schema_changed"
+    flow.run()
+    assert [row["late"] for row in rows(flow.table) if row["id"] == 3] == ["kept"]
+
+
+@dataclass(frozen=True)
+class OpenedBefore:
+    table: DeltaRsTable
+
+    def open(self) -> DeltaRsTable:
+        return self.table
+
+    def create(self, pipeline: str) -> None:
+        raise AssertionError(pipeline)
