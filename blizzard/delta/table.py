@@ -25,6 +25,7 @@ from blizzard.delta.features import check_features
 from blizzard.errors import ConfigError, Refused, Temporary
 from blizzard.ports import Clock, CommitRequest
 from blizzard.schema import DeltaSchema
+from blizzard.schema.derived import derived_columns, show_derivation
 from blizzard.schema.fit import fingerprint
 from blizzard.source.uri import file_uri
 from blizzard.testing.faults import reach
@@ -237,10 +238,22 @@ class DeltaRsPlace:
                 ) from e
             raise ConfigError(f"the table at {self.root} could not be created: {e}", kind="table_create") from e
         except DeltaError as e:
-            if self.open() is None:
+            made = self.open()
+            if made is None:
                 raise ConfigError(f"the table at {self.root} could not be created: {e}", kind="table_create") from e
-            return  # another driver made it first; what it made is looked at like any other table
+            # Another driver made it first. Its schema is looked at like any other table's; how columns are filled and
+            # which ones partition it is not part of that.
+            if made.partition_columns != self.partition_by or _derived(made.schema) != _derived(self.schema):
+                raise Temporary(
+                    f"another driver made the table at {self.root} at the same moment, with another layout. Run again.",
+                    kind="schema_changed",
+                ) from e
+            return
         log.sync_commit(self.root, 0)
+
+
+def _derived(schema: DeltaSchema) -> dict[str, str]:
+    return {c.name: show_derivation(c.derivation) for c in derived_columns(schema["fields"])}
 
 
 def _partition_values(file: DataFile, partition_by: tuple[str, ...]) -> dict[str, str | None]:

@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blizzard.delta.table import DeltaRsPlace, DeltaRsTable
-from blizzard.errors import Refused
+from blizzard.errors import Refused, Temporary
 from blizzard.ports import CommitRequest
 from blizzard.schema.arrow import to_arrow
 from blizzard.schema.ddl import parse_ddl
@@ -30,7 +30,8 @@ from blizzard.schema.derived import parse_partition_by, parse_provenance
 from blizzard.schema.layout import TableLayout, apply_layout, layout_of
 from blizzard.tasks.layout import BatchStamp, RowOrigin, complete_table
 from blizzard.tasks.partitioned import open_writer
-from tests.contract.in_process import NOW_MS, SetClock, actions_of
+from tests.contract.in_process import NOW_MS, Flow, RacedPlace, SetClock, actions_of, newest
+from tests.ingesting import write
 
 UTC = dt.timezone.utc
 
@@ -269,3 +270,25 @@ def test_a_file_without_its_partition_values_is_never_committed(tmp_path: Path) 
         with pytest.raises(Refused, match="partitioned by p"):
             table.append(wrong)
     assert len(list(actions_of(tmp_path / "t", "add"))) == 1
+
+
+@pytest.mark.parametrize("theirs", ["day=date(ts)", "", "day=path(day) DATE, region=path(region)"])
+def test_the_second_of_two_drivers_that_make_one_table_with_different_layouts_commits_nothing(
+    tmp_path: Path, theirs: str
+) -> None:
+    """The same columns filled in another way would be wrong in every row, and no reader could tell."""
+    flow = Flow(tmp_path, ddl="id BIGINT, ts TIMESTAMP")
+    write(flow.src / "day=2020-01-01/a.ndjson", b'{"id":1,"ts":"2024-05-05T00:00:00Z"}\n')
+
+    def place(partition_by: str) -> tuple[TableLayout, DeltaRsPlace]:
+        layout = apply_layout(
+            parse_ddl(flow.ddl), partition_by=parse_partition_by(partition_by) if partition_by else ()
+        )
+        root = str(flow.table)
+        return layout, DeltaRsPlace(root=root, schema=layout.schema, clock=flow.clock, partition_by=layout.partition_by)
+
+    layout, mine = place("day=path(day) DATE")
+    with pytest.raises(Temporary) as error:
+        flow.run(place=RacedPlace(mine, place(theirs)[1]), spec={"layout": layout})
+    assert error.value.kind == "schema_changed"
+    assert newest(flow.table) == 0
