@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from blizzard.core.types import BatchResult, SliceReport
@@ -22,6 +23,11 @@ class BadPolicy:
         return self.records in ("quarantine", "rescue")
 
 
+# A share of fewer records says little: the last three lines of a file are no reason to stop. Fewer count only where
+# they are all there are.
+_ENOUGH_RECORDS = 100
+
+
 def find_excess(result: BatchResult, policy: BadPolicy) -> str | None:
     """Why this batch has more bad records than are allowed, or None."""
     if policy.max_records is not None and result.bad > policy.max_records:
@@ -33,13 +39,18 @@ def find_excess(result: BatchResult, policy: BadPolicy) -> str | None:
     if policy.max_ratio is None:
         return None
     for report in result.slices:
-        if _ratio(report.bad, report.rows) > policy.max_ratio:
+        if _is_enough([report]) and _ratio(report.bad, report.rows) > policy.max_ratio:
             return f"{_share(report)} of {report.path} are bad, {_limit(policy.max_ratio)}"
-    if _ratio(result.bad, result.rows) > policy.max_ratio:
+    if _is_enough(result.slices) and _ratio(result.bad, result.rows) > policy.max_ratio:
         return (
             f"{result.bad:,} of {result.bad + result.rows:,} records of one batch are bad, {_limit(policy.max_ratio)}"
         )
     return None
+
+
+def _is_enough(slices: Sequence[SliceReport]) -> bool:
+    whole = all(s.from_record == 0 and s.finished for s in slices)
+    return whole or sum(s.bad + s.rows for s in slices) >= _ENOUGH_RECORDS
 
 
 def _ratio(bad: int, good: int) -> float:

@@ -28,7 +28,9 @@ MAX_NAME_CHARACTERS = 255
 
 _INT64 = range(-(2**63), 2**63)
 _DECIMAL38 = range(-(10**38) + 1, 10**38)
-_NUMBERS = {"long", "decimal", "double"}
+_NUMBERS = {"long", "large", "decimal", "double"}
+# Integers beyond these are not all doubles: 9007199254740993 would become ...992.
+_EXACT_DOUBLES = range(-(2**53), 2**53 + 1)
 # Delta without column mapping, which blizzard does not write, takes none of these.
 _UNUSABLE = re.compile(r"[ ,;{}()\n\t=]")
 # Capital T and Z and at most microseconds: what TIMESTAMP keeps exactly, and what `infer` proposes it for.
@@ -159,7 +161,7 @@ def _kind(value: Any) -> str:
         case bool():
             return "boolean"
         case int() if value in _DECIMAL38:
-            return "long" if value in _INT64 else "decimal"
+            return "long" if value in _EXACT_DOUBLES else "large" if value in _INT64 else "decimal"
         case int() | float():
             return "double" if _fits_double(value) else "text"
         case str():
@@ -256,7 +258,9 @@ class _Growth:
             element = self._new_type((*path, "element"))
             return element and {"type": "array", "elementType": element, "containsNull": True}
         if kinds and kinds <= _NUMBERS:
-            return "double" if "double" in kinds else "decimal(38,0)" if "decimal" in kinds else "long"
+            if "double" in kinds:
+                return "string" if kinds & {"large", "decimal"} else "double"
+            return "decimal(38,0)" if "decimal" in kinds else "long"
         if len(kinds) == 1 and not kinds <= {"text"}:
             return next(iter(kinds))  # boolean, date or timestamp
         return "string" if kinds else None

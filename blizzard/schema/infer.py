@@ -20,6 +20,7 @@ from blizzard.schema import MAX_DEPTH, ColumnPath, DeltaSchema, DeltaType, name_
 from blizzard.schema.hints import NO_HINTS, Hints
 
 _INT64 = range(-(2**63), 2**63)
+_EXACT_DOUBLES = range(-(2**53), 2**53 + 1)
 _DECIMAL38 = range(-(10**38) + 1, 10**38)
 # Capital T and Z and at most microseconds: what TIMESTAMP keeps exactly. Anything else stays a STRING.
 _DATE_TIME = re.compile(
@@ -113,9 +114,13 @@ def _widen_number(so_far: str | None, value: int | float) -> str:
     fits = value in _DECIMAL38 if isinstance(value, int) else isfinite(value)
     if so_far == "string" or not fits:
         return "string"
-    if isinstance(value, float) or so_far == "double":
-        return "double"
-    return "long" if value in _INT64 and so_far in (None, "long") else "decimal(38,0)"
+    if isinstance(value, float):
+        return "double" if so_far in (None, "long", "double") else "string"
+    if so_far == "double":
+        return "double" if value in _EXACT_DOUBLES else "string"
+    if so_far in (None, "long") and value in _EXACT_DOUBLES:
+        return "long"
+    return "large" if so_far in (None, "long", "large") and value in _INT64 else "decimal(38,0)"
 
 
 def _string_type(value: str) -> str:
@@ -199,7 +204,7 @@ class _Builder:
             case ("number",):
                 if seen.number_type == "string":
                     self.remarks.append(f"{show_path(path)} is a STRING, for it held a number that no type can hold")
-                return seen.number_type
+                return "long" if seen.number_type == "large" else seen.number_type
             case ("string",):
                 return seen.string_type
             case ("array",):

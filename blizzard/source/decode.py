@@ -6,6 +6,7 @@ A file is never read whole, and a stream that ends early is an error, never a sh
 from __future__ import annotations
 
 import os
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,6 +52,14 @@ def open_stream(root: str, piece: Slice, compression: str) -> Iterator[ByteStrea
         _check_unchanged(file, piece)
         yield _decompress(file, piece.path, compression)
         _check_unchanged(file, piece)
+
+
+def age_s(root: str, path: str) -> float:
+    """How long ago the file was written to; for ever if it is gone."""
+    try:
+        return time.time() - os.stat(os.path.join(root, path)).st_mtime
+    except OSError:
+        return float("inf")
 
 
 def _check_unchanged(file: BinaryIO, piece: Slice) -> None:

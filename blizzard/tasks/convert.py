@@ -8,12 +8,14 @@ look at single lines tells which are to blame. Nothing is decided here: the refe
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from blizzard.schema import ColumnPath
 from blizzard.tasks.values import FIRST_US, LAST_US, from_base64
 
 _DAY_US = 86_400_000_000
@@ -44,6 +46,23 @@ def reading_type(target: pa.DataType) -> pa.DataType | None:
     if pa.types.is_date(target) or pa.types.is_binary(target) or target == pa.timestamp("us"):
         return pa.string()
     return target
+
+
+def with_null_fields(schema: pa.Schema, paths: Iterable[ColumnPath]) -> pa.Schema:
+    """The schema with these fields more, at the end of their struct, which may hold nothing but null."""
+    more: dict[ColumnPath, list[pa.Field]] = {}
+    for path in sorted(paths):
+        more.setdefault(path[:-1], []).append(pa.field(path[-1], pa.null()))
+
+    def grown(data_type: pa.DataType, path: ColumnPath) -> pa.DataType:
+        if pa.types.is_struct(data_type):
+            inner = [pa.field(field.name, grown(field.type, (*path, field.name))) for field in data_type]
+            return pa.struct([*inner, *more.get(path, ())])
+        if pa.types.is_list(data_type):
+            return pa.list_(pa.field("element", grown(data_type.value_type, (*path, "element"))))
+        return data_type
+
+    return pa.schema(list(grown(pa.struct(list(schema)), ())))
 
 
 def holds_decimal(target: pa.DataType) -> bool:

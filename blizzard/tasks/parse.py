@@ -7,11 +7,10 @@ maps, which pyarrow cannot read from JSON, go through the reference line by line
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, compress, islice
-from operator import not_
-from typing import Any, TypeAlias
+from itertools import islice
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,16 +21,16 @@ from blizzard.schema import ColumnPath, DeltaSchema, show_column, show_path
 from blizzard.schema.arrow import to_arrow
 from blizzard.schema.evolve import Declared, Observations, observe
 from blizzard.source.lines import Positions
-from blizzard.tasks.convert import DoubtError, finish_table, holds_decimal, reading_type
+from blizzard.tasks.convert import DoubtError, finish_table, holds_decimal, reading_type, with_null_fields
 from blizzard.tasks.guards import UntidyError, check_bytes, guess_row
 from blizzard.tasks.policy import RESCUED_COLUMN, ParsePolicy, Unknown
 from blizzard.tasks.records import Record, RecordReader
 from blizzard.tasks.screen import Screen
+from blizzard.tasks.sorting import BadLine, Sorting, cut, split_lines, tidy
 from blizzard.tasks.syntax import WHITESPACE, LineError
 from blizzard.tasks.undeclared import sample_lines, undeclared_in
 
 _BOM = b"\xef\xbb\xbf"
-_OPEN, _CLOSE = b"{}"
 
 # One call of pyarrow's reader costs 0.15 to 0.25 ms: the reference reads about this many lines in that time.
 _FEW_LINES = 8
@@ -41,26 +40,12 @@ _DOUBTS_BEFORE_SCREEN = 2
 _MAX_DOUBTS = 20
 # The reader counts a block in 32 bits.
 _MAX_BYTES = 1 << 30
-# So many lines tell whether a look at all of them is worth its time.
-_SCREEN_SAMPLE = 64
 # After a block with lines for the reference, the lines of so many blocks are looked at before they are read.
 _WARY_BLOCKS = 8
 # Names of undeclared fields that one parser remembers.
 _MAX_NOTICED = 20
+_MAX_ALWAYS_NULL = 200
 _UNDECLARED = "unexpected field"  # in pyarrow's message
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BadLine:
-    """A line that is not a record. `index` counts the lines of the block from 0, `offset` its bytes, both with the
-    byte order mark; `kind` is stable."""
-
-    index: int
-    kind: str
-    message: str
-    column: str | None
-    raw: bytes
-    offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +87,11 @@ class RecordParser:
         reading = [(column.name, reading_type(column.type)) for column in self._declared]
         self._is_fast = all(inner is not None for _, inner in reading)
         self._holds_decimal = any(holds_decimal(column.type) for column in self._declared)
+        self._always_null: set[ColumnPath] = set()  # undeclared, and no reason to look at a block while they are
         if self._is_fast:
-            self._strict = pa_json.ParseOptions(explicit_schema=pa.schema(reading), unexpected_field_behavior="error")
-            self._loose = pa_json.ParseOptions(explicit_schema=pa.schema(reading), unexpected_field_behavior="ignore")
+            self._reading = pa.schema(reading)
+            self._strict = _options(self._reading, "error")
+            self._loose = _options(self._reading, "ignore")
         self._screen = Screen(schema, undeclared_too=self._policy.every_unknown_counts)
         self._wary = 0
         self._blamed: frozenset[str] | None = frozenset()  # columns that had bad values; None: any may
@@ -137,10 +124,10 @@ class RecordParser:
             try:
                 return ParsedBlock.of_whole(self._read_fast(data, newlines))
             except UntidyError:
-                table = self._read_fast(_tidy(data))
+                table = self._read_fast(tidy(data))
         except DoubtError as doubt:
             return self._parse_slowly(data, doubt, starts_with_bom)
-        lines = _split_lines(data, starts_with_bom)
+        lines = split_lines(data, starts_with_bom)
         row_lines = np.flatnonzero([bool(line.strip(WHITESPACE)) for line in lines])
         blank = len(lines) - table.num_rows
         return ParsedBlock(table=table, lines=len(lines), blank=blank, bad=(), row_lines=row_lines if blank else None)
@@ -148,7 +135,7 @@ class RecordParser:
     def _parse_warily(self, data: bytes, starts_with_bom: bool) -> ParsedBlock | None:
         """Dirt comes in heaps, and a bad line found before the block is read saves reading it twice. None where the
         look was of no use."""
-        sorting = _Sorting(lines=_split_lines(data, starts_with_bom))
+        sorting = Sorting(lines=split_lines(data, starts_with_bom))
         suspects = self._screen.find_suspects(sorting.lines, self._blamed)
         if len(suspects) > len(sorting.lines) // 4:
             return None
@@ -159,9 +146,9 @@ class RecordParser:
         return self._judge(sorting, _BOM if starts_with_bom else b"")
 
     def _parse_slowly(self, data: bytes, doubt: DoubtError, starts_with_bom: bool) -> ParsedBlock:
-        sorting = _Sorting(lines=_split_lines(data, starts_with_bom))
+        sorting = Sorting(lines=split_lines(data, starts_with_bom))
         lines = sorting.records() if self._is_fast else sorting.everything()
-        pending = [lines] if isinstance(doubt, UntidyError) else _cut(lines, doubt.row)
+        pending = [lines] if isinstance(doubt, UntidyError) else cut(lines, doubt.row)
         doubts = 0
         while pending:
             piece = pending.pop()
@@ -172,14 +159,14 @@ class RecordParser:
                 table = self._read_fast(b"\n".join([line for _, line in piece]))
             except DoubtError as again:
                 doubts += 1
-                pending += _cut(piece, again.row)
+                pending += cut(piece, again.row)
                 if doubts == _DOUBTS_BEFORE_SCREEN:
                     pending = [sorting.screen(pending, self._screen)]
             else:
                 sorting.keep(table, [index for index, _ in piece])
         return self._judge(sorting, _BOM if starts_with_bom else b"")
 
-    def _judge(self, sorting: _Sorting, bom: bytes) -> ParsedBlock:
+    def _judge(self, sorting: Sorting, bom: bytes) -> ParsedBlock:
         records: list[Record] = []
         indexes: list[int] = []
         bad: list[BadLine] = []
@@ -267,103 +254,23 @@ class RecordParser:
             bad = {line.index for line in parsed.bad}
             good = (line for index, line in enumerate(data.split(b"\n")) if index not in bad)
             found = observe(self._others(good))
+            self._expect_null(path for path, kinds in found.kinds.items() if kinds == {"null"})
             return found if found.kinds else None
         if self._policy.unknown is Unknown.IGNORE and not self._is_strict and len(self._noticed) < _MAX_NOTICED:
             for _ in self._others(sample_lines(data)):
                 pass
         return None
 
-
-Piece: TypeAlias = list[tuple[int, bytes]]
-
-
-@dataclass(slots=True, kw_only=True)
-class _Sorting:
-    """The lines of a block while it is being decided which of them the fast path can read."""
-
-    lines: list[bytes]
-    blank: int = 0
-    to_reference: list[int] = field(default_factory=list)
-    _tables: list[Any] = field(default_factory=list)
-    _indexes: list[Positions] = field(default_factory=list)
-    _offsets: list[int] = field(default_factory=list)
-
-    @property
-    def has_rows(self) -> bool:
-        return bool(self._tables)
-
-    def everything(self) -> Piece:
-        """All lines that are not blank, stripped."""
-        stripped = [(index, line.strip(WHITESPACE)) for index, line in enumerate(self.lines)]
-        found = [(index, line) for index, line in stripped if line]
-        self.blank = len(self.lines) - len(found)
-        return found
-
-    def records(self) -> Piece:
-        """The lines from { to }; any other that is not blank is for the reference."""
-        found = self.everything()
-        return self._leave_out([line[0] != _OPEN or line[-1] != _CLOSE for _, line in found], found)
-
-    def screen(self, pieces: list[Piece], screen: Screen) -> Piece:
-        piece = [numbered for piece in pieces for numbered in piece]
-        few = [line for _, line in piece[:: len(piece) // _SCREEN_SAMPLE + 1]]
-        if len(screen.find_suspects(few)) == len(few):
-            return self._leave_out([True] * len(piece), piece)  # no use in looking at the others
-        suspects = set(screen.find_suspects([line for _, line in piece]))
-        return self._leave_out([row in suspects for row in range(len(piece))], piece)
-
-    def keep_all_but(self, suspects: list[int], read: Callable[[bytes], pa.Table]) -> None:
-        """Read all lines at once but these, which are blank or for the reference."""
-        good: list[bytes] = []
-        start = 0
-        for index in suspects:
-            good += self.lines[start:index]
-            start = index + 1
-        good += self.lines[start:]
-        if good:
-            self.keep(read(b"\n".join(good)), np.delete(np.arange(len(self.lines)), suspects))
-        self.to_reference = [index for index in suspects if self.lines[index].strip(WHITESPACE)]
-        self.blank = len(suspects) - len(self.to_reference)
-
-    def _leave_out(self, is_suspect: list[bool], piece: Piece) -> Piece:
-        self.to_reference += [index for index, _ in compress(piece, is_suspect)]
-        return list(compress(piece, map(not_, is_suspect)))
-
-    def keep(self, table: pa.Table, indexes: list[int] | Positions) -> None:
-        self._tables.append(table)
-        self._indexes.append(np.array(indexes, dtype=np.int64))
-
-    def bad_line(self, index: int, error: LineError, bom: bytes) -> BadLine:
-        if not self._offsets:
-            self._offsets = list(accumulate((len(line) + 1 for line in self.lines), initial=len(bom)))
-        mark = bom if index == 0 else b""
-        return BadLine(
-            index=index,
-            kind=error.kind,
-            message=str(error),
-            column=error.column,
-            raw=mark + self.lines[index],
-            offset=self._offsets[index] - len(mark),
-        )
-
-    def in_line_order(self) -> tuple[pa.Table, Positions]:
-        if len(self._tables) == 1:
-            return self._tables[0], self._indexes[0]
-        table = pa.concat_tables(self._tables).combine_chunks()
-        indexes = np.concatenate(self._indexes)
-        if np.all(indexes[:-1] < indexes[1:]):
-            return table, indexes
-        order = np.argsort(indexes)
-        return table.take(pa.array(order)), indexes[order]
+    def _expect_null(self, paths: Iterable[ColumnPath]) -> None:
+        """A field that only ever holds null cannot become a column, but would make every block be looked at."""
+        new = {path for path in paths if path[:-1] not in self._always_null} - self._always_null
+        if new and self._is_fast and len(self._always_null) + len(new) <= _MAX_ALWAYS_NULL:
+            self._always_null |= new
+            self._strict = _options(with_null_fields(self._reading, self._always_null), "error")
 
 
-def _split_lines(data: bytes, starts_with_bom: bool) -> list[bytes]:
-    if not data and not starts_with_bom:
-        return []
-    lines = data.split(b"\n")
-    if data.endswith(b"\n"):
-        lines.pop()
-    return lines
+def _options(schema: pa.Schema, unexpected: str) -> pa_json.ParseOptions:
+    return pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected)
 
 
 def _refuse_rescued_column(schema: pa.Schema) -> None:
@@ -373,25 +280,6 @@ def _refuse_rescued_column(schema: pa.Schema) -> None:
                 f"{show_column((name,))}: the policy fills a column of this name; "
                 "rename the column, or turn the rescuing of data off"
             )
-
-
-def _tidy(data: bytes) -> bytes:
-    """The block without its empty lines, which are harmless and cheap to remove."""
-    data = data.replace(b"\r\n", b"\n")
-    while b"\n\n" in data:
-        data = data.replace(b"\n\n", b"\n")
-    return data.lstrip(b"\n")
-
-
-def _cut(piece: Piece, row: int | None) -> list[Piece]:
-    """Smaller pieces. The suspect stands alone and the rest is halved, so that even if every line is bad the
-    reader is called only about once for each few lines."""
-    first = 0 if row is None else min(row + 1, len(piece))
-    middle = (first + len(piece)) // 2
-    parts = [piece[:middle], piece[middle:]]
-    if row is not None:
-        parts = [piece[: first - 1], piece[first - 1 : first], piece[first:middle], piece[middle:]]
-    return [part for part in parts if part]
 
 
 def _to_table(records: list[Record], schema: pa.Schema) -> pa.Table:

@@ -17,10 +17,11 @@ from blizzard.core.types import Budget, Slice, SliceReport, TaskFailure
 from blizzard.source.decode import UnreadableSource, open_stream
 from blizzard.source.lines import Block, Positions, ShorterThanBefore, head, read_blocks
 from blizzard.tasks.layout import BatchStamp, RowOrigin, UnusableOrigin, check_path, complete_table
-from blizzard.tasks.parse import BadLine, ParsedBlock, RecordParser
+from blizzard.tasks.parse import ParsedBlock, RecordParser
 from blizzard.tasks.partitioned import RowWriter
 from blizzard.tasks.policy import RESCUED_COLUMN
 from blizzard.tasks.quarantine import BadRow, QuarantineWriter
+from blizzard.tasks.sorting import BadLine
 
 if TYPE_CHECKING:
     from blizzard.schema.evolve import Observations

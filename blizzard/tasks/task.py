@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from blizzard.core.bad import BadPolicy
 from blizzard.core.types import BatchTicket, Slice, TaskFailure, TaskPlan, TaskReport
 from blizzard.schema.layout import TableLayout
+from blizzard.source.decode import age_s
 from blizzard.tasks.layout import BatchStamp
 from blizzard.tasks.partitioned import open_writer
 from blizzard.tasks.policy import ParsePolicy
@@ -23,6 +24,7 @@ from blizzard.tasks.reading import BadRecordStop, BrokenFile, Reading, find_brok
 _BLOCK_BYTES = 4 * 1024 * 1024
 # Nothing is wrong with the bytes: rights, a full table of open files, or a setting. Giving the file up would lose it.
 _LEFT_TO_THE_NEXT_RUN = ("unreadable", "wrong_compression")
+_STILL_ARRIVING_S = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,7 @@ def _attempt(spec: JobSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[st
         for piece in plan.slices:
             if reading.exhausted():
                 break
-            if piece.path in broken and _is_tried_again(broken[piece.path], spec.bad):
+            if piece.path in broken and _is_tried_again(broken[piece.path], spec):
                 retried.append(piece.path)
             elif piece.path in broken:
                 _give_up(reading, quarantine, piece, broken[piece.path])
@@ -118,8 +120,11 @@ def _attempt(spec: JobSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[st
     )
 
 
-def _is_tried_again(broken: BrokenFile, policy: BadPolicy) -> bool:
-    return policy.files == "retry" or broken.kind in _LEFT_TO_THE_NEXT_RUN
+def _is_tried_again(broken: BrokenFile, spec: JobSpec) -> bool:
+    if spec.bad.files == "retry" or broken.kind in _LEFT_TO_THE_NEXT_RUN:
+        return True
+    # A file that is still being written ends early too.
+    return broken.kind == "truncated" and age_s(spec.source_root, broken.piece.path) < _STILL_ARRIVING_S
 
 
 def _give_up(reading: Reading, quarantine: QuarantineWriter, piece: Slice, broken: BrokenFile) -> None:

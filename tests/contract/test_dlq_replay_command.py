@@ -120,4 +120,7 @@ def test_a_record_without_a_value_for_its_partition_stays_and_holds_up_no_other(
         ('{"n":2}', "y"),
         ('{"n":4}', "x"),
     ]
-    assert [(row["line"], row["error_kind"]) for row in flow.quarantined()] == [(2, "bad_record"), (4, "bad_record")]
+    assert [(row["line"], row["error_kind"]) for row in flow.quarantined()] == [
+        (2, "missing_value"),
+        (4, "missing_value"),
+    ]

@@ -260,6 +260,7 @@ def truncated(flow: Flow, name: str = "b.ndjson.gz", *, last: int = 200) -> byte
     whole = gzip.compress(b"".join(map(line, range(10, last))), mtime=0)
     (flow.src / name).parent.mkdir(parents=True, exist_ok=True)
     (flow.src / name).write_bytes(whole[: len(whole) // 2])
+    os.utime(flow.src / name, (1_700_000_000, 1_700_000_000))
     return whole
 
 
@@ -316,6 +317,24 @@ def test_what_was_committed_of_a_file_before_it_broke_stays(flow: Flow) -> None:
     assert found
     assert summary.bad_files == 1
     assert summary.backlog_files == 0
+
+
+def test_a_file_that_may_still_be_arriving_is_left_to_the_next_run(flow: Flow) -> None:
+    write_ids(flow.src / "a.ndjson", 0, 3)
+    whole = truncated(flow)
+    os.utime(flow.src / "b.ndjson.gz")
+    assert flow.run().bad_files == 0
+    assert ids(flow.table) == [0, 1, 2]
+    (flow.src / "b.ndjson.gz").write_bytes(whole)
+    flow.run()
+    assert ids(flow.table) == [0, 1, 2, *range(10, 200)]
+    assert flow.quarantined() == []
+
+
+def test_a_share_of_a_few_last_lines_is_no_reason_to_stop(flow: Flow) -> None:
+    write(flow.src / "a.ndjson", b"".join(map(line, range(101))) + BAD + b"\n")
+    summary = flow.run(bad=BadPolicy(max_ratio=0.1), limits=Limits(max_records=99))
+    assert (summary.records, summary.bad_records) == (101, 1)
 
 
 def test_a_truncated_file_can_be_tried_again(flow: Flow) -> None:

@@ -38,7 +38,7 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "SparkIngestor", lambda _session, spec, slots: InProcessIngestor(spec, slots or 2))
+    monkeypatch.setattr(api, "SparkIngestor", lambda _session, spec, slots, **_: InProcessIngestor(spec, slots or 2))
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

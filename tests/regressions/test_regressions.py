@@ -46,7 +46,7 @@ Cli = Callable[..., tuple[int, dict[str, Any], str]]
 def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
     """`blizzard run` with its tasks in this process: exit code, the last line, and stderr."""
 
-    def no_session(_session: Any, spec: Any, *, slots: int | None) -> InProcessIngestor:
+    def no_session(_session: Any, spec: Any, *, slots: int | None, **_options: Any) -> InProcessIngestor:
         return InProcessIngestor(spec, slots or 2)
 
     monkeypatch.setattr(api, "SparkIngestor", no_session)

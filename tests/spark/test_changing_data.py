@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,7 @@ def test_quarantine_rescue_and_broken_files_in_one_run(spark: Any, tmp_path: Pat
     write(tmp_path / "src/a.ndjson", line(0) + b"oops\n" + line(1))
     broken = gzip.compress(b"".join(map(line, range(10, 5000))))[:-20]
     (tmp_path / "src/b.ndjson.gz").write_bytes(broken)
+    os.utime(tmp_path / "src/b.ndjson.gz", (1_700_000_000, 1_700_000_000))  # younger, it might still be arriving
     write_ids(tmp_path / "src/c.ndjson", 2, 4)
     summary = ingest(spark, tmp_path, options={"spark.slots": 2})
     assert [row["id"] for row in rows(tmp_path / "table")] == [0, 1, 2, 3]

@@ -14,8 +14,9 @@ import pytest
 
 from blizzard.schema import DeltaSchema, DeltaType
 from blizzard.schema.arrow import to_arrow
-from blizzard.tasks.parse import BadLine, ParsedBlock, RecordParser
+from blizzard.tasks.parse import ParsedBlock, RecordParser
 from blizzard.tasks.records import RecordReader
+from blizzard.tasks.sorting import BadLine
 from blizzard.tasks.syntax import MAX_NESTING
 
 

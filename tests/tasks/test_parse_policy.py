@@ -12,6 +12,7 @@ import pytest
 from blizzard.errors import SchemaError
 from blizzard.schema import DeltaSchema, DeltaType
 from blizzard.schema.evolve import evolve_schema
+from blizzard.tasks import parse as parse_module
 from blizzard.tasks.parse import ParsedBlock, RecordParser
 from blizzard.tasks.policy import RESCUED_COLUMN, ParsePolicy, Unknown
 from blizzard.tasks.screen import Screen
@@ -223,3 +224,19 @@ def test_where_every_line_is_for_the_reference_the_block_is_not_looked_at_twice(
         parsed = RecordParser(schema).parse(b'{"a":1.50}\n' * 3000, first_of_file=True)
     assert (parsed.bad, set(parsed.table["a"].to_pylist())) == ((), {"1.50"})
     assert sum(len(call.args[1]) for call in look.call_args_list) < 100
+
+
+def test_a_field_that_is_always_null_is_observed_once_and_again_when_it_holds_something() -> None:
+    parser = RecordParser(SCHEMA, ParsePolicy(unknown=Unknown.REPORT))
+    nulls = b'{"a":1,"x":null,"s":{"must":1,"z":null}}\n' * 300
+    first = parser.parse(nulls, first_of_file=False)
+    assert first.observed is not None
+    with mock.patch.object(parse_module, "observe", side_effect=AssertionError("looked at again")):
+        again = parser.parse(nulls, first_of_file=False)
+    assert again.observed is None
+    assert (again.table.num_rows, again.bad) == (300, ())
+    assert again.table.schema == first.table.schema
+    late = parser.parse(nulls + b'{"a":1,"x":7,"s":{"must":1,"z":"t"}}\n', first_of_file=False)
+    assert late.observed is not None
+    assert evolve_schema(SCHEMA, [late.observed]).added == ("s.z", "x")
+    assert late.table.num_rows == 301
