@@ -315,7 +315,12 @@ def ingest(
 
 
 def status(
-    table: str, *, source: str | None = None, pattern: str | None = None, scan_commits: int = 100
+    table: str,
+    *,
+    source: str | None = None,
+    pattern: str | None = None,
+    scan_commits: int = 100,
+    explain: bool = False,
 ) -> TableStatus:
     """Which pipelines write to a table, where each stands, and how a start would recover. Changes nothing."""
     location = locate_source(source, pattern) if source is not None else None
@@ -325,6 +330,7 @@ def status(
         scan_commits=scan_commits,
         source=location.identity if location else None,
         listing=list_source(location) if location else None,
+        explain=explain,
     )
 
 

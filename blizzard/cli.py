@@ -69,16 +69,46 @@ def build_parser() -> argparse.ArgumentParser:
     _table_arguments(status)
     status.add_argument("--source", metavar="URI", help="also list this source and count its backlog")
     status.add_argument("--pattern", metavar="GLOB", help="the source's pattern, if the pipeline was given one")
+    status.add_argument("--explain", action="store_true", help="what recovery would look at, decide, and why")
 
     checkpoint = commands.add_parser("checkpoint", help="look at checkpoints")
     actions = checkpoint.add_subparsers(dest="action", required=True, metavar="ACTION")
-    show = actions.add_parser("show", help="decode the newest payload")
+    show = actions.add_parser("show", help="decode the newest payload, or that of one sequence")
+    show.add_argument("sequence", metavar="N", nargs="?", type=int, help="the sequence; default: the newest")
     _table_arguments(show)
     show.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
+    listing = actions.add_parser("list", help="every checkpoint in the log, newest first")
+    _table_arguments(listing)
+    listing.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
+
+    for name, what in (
+        ("reset", "read a file again: from where it broke, or from --from-record on"),
+        ("skip", "do not read a file, or not any further"),
+    ):
+        edit = actions.add_parser(
+            name, help=what, description=f"{what.capitalize()}. Takes the pipeline's next sequence."
+        )
+        _job_arguments(edit)
+        edit.add_argument("--file", metavar="NAME", required=True, help="the file's name, as blizzard files shows it")
+        if name == "reset":
+            edit.add_argument("--from-record", metavar="N", type=int, help="the first line to read, counted from 0")
+        edit.add_argument("--yes", action="store_true", help="do it; without this, only say what would be done")
+        edit.add_argument("--json", action="store_true", help="as one JSON object")
 
     files = commands.add_parser("files", help="which source file went in at which version, from the ledgers")
     _table_arguments(files)
     files.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
+
+    orphans = commands.add_parser(
+        "vacuum-orphans",
+        help="delete files of attempts that never committed",
+        description="Find Parquet files that blizzard wrote and no version of the table ever named. Deletes nothing"
+        " without --yes.",
+    )
+    _table_arguments(orphans)
+    orphans.add_argument("--quarantine", metavar="URI", help="the quarantine table; default: beside the table")
+    orphans.add_argument("--older-than", metavar="AGE", default="7d", help="such as 30d; at least, and by default, 7d")
+    orphans.add_argument("--yes", action="store_true", help="delete them; without this, they are only listed")
 
     add_dlq_parser(commands)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
@@ -20,7 +20,7 @@ from blizzard.cli import make_job
 from blizzard.config import load_config
 from blizzard.errors import ConfigError, Refused, SchemaError
 from blizzard.inferring import InferredSchema, infer_from_source
-from blizzard.inspection import PipelineStatus, TableStatus, ingested_files, newest_payloads
+from blizzard.inspection import PipelineStatus, TableStatus, checkpoints, ingested_files, newest_payloads, payload_of
 from blizzard.progress import TerminalProgress
 from blizzard.schema.fit import schema_differences
 from blizzard.schema.layout import layout_of
@@ -35,8 +35,10 @@ def dispatch(options: argparse.Namespace) -> int:
             return _plan(options)
         case "status":
             return _status(options)
+        case "vacuum-orphans":
+            return _vacuum_orphans(options)
         case "checkpoint":
-            return _checkpoint_show(options)
+            return _CHECKPOINT_ACTIONS[options.action](options)
         case "schema":
             return _schema_infer(options) if options.action == "infer" else _schema_diff(options)
         case _:
@@ -75,7 +77,7 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
-    status = api.status(options.table, source=options.source, pattern=options.pattern)
+    status = api.status(options.table, source=options.source, pattern=options.pattern, explain=options.explain)
     if options.json:
         _print_json(asdict(status))
     else:
@@ -91,6 +93,15 @@ def _print_status(status: TableStatus) -> None:
         _print("")
         for name, value in _status_rows(pipeline):
             _print(f"  {name:<12}{value}")
+        for sentence in pipeline.explanation or ():
+            _print(f"    {sentence}")
+
+
+_STARTS = {
+    "log": "resumes from the log",
+    "ledgers": "resumes from an older checkpoint and the ledgers since: the newest payload is damaged",
+    "delta_checkpoint": "resumes from a Delta checkpoint: the commit itself is gone from the log",
+}
 
 
 def _status_rows(p: PipelineStatus) -> Iterable[tuple[str, str]]:
@@ -104,15 +115,50 @@ def _status_rows(p: PipelineStatus) -> Iterable[tuple[str, str]]:
         yield "backlog", f"{p.backlog_files:,} files, {p.backlog_bytes:,} bytes"
         yield "late files", str(p.late_files)
         yield "rewritten", str(p.rewritten_files)
-    yield "a start", {"log": "resumes from the log"}.get(p.recovery, p.recovery_message or p.recovery)
+    yield "a start", _STARTS.get(p.recovery, p.recovery_message or p.recovery)
 
 
 def _time(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, tz=timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
+def _checkpoint_list(options: argparse.Namespace) -> int:
+    rows = checkpoints(api.open_existing(options.table), options.pipeline)
+    if options.json:
+        for row in rows:
+            _print(orjson.dumps(row).decode())
+        return 0
+    shown = [
+        [
+            r["sequence"],
+            r["delta_version"],
+            _time(r["committed_at_ms"]),
+            *("-" if r[name] is None else f"{r[name]:,}" for name in ("files", "records", "bytes")),
+            f"{r['payload_bytes']:,}",
+            r["run_id"],
+            r["kind"] or "-",
+            r["pipeline"],
+        ]
+        for r in rows
+    ]
+    print_table(
+        ["SEQUENCE", "VERSION", "TIME", "FILES", "RECORDS", "BYTES", "PAYLOAD", "RUN", "KIND", "PIPELINE"], shown
+    )
+    return 0
+
+
 def _checkpoint_show(options: argparse.Namespace) -> int:
-    found = newest_payloads(api.open_existing(options.table), options.pipeline)
+    table = api.open_existing(options.table)
+    if options.sequence is None:
+        found = newest_payloads(table, options.pipeline)
+    else:
+        found = payload_of(table, options.pipeline, options.sequence)
+        if not found:
+            raise ConfigError(
+                f"no commit in the log's JSON files has a checkpoint of sequence {options.sequence}; see blizzard"
+                f" checkpoint list",
+                kind="checkpoint_not_found",
+            )
     if options.json:
         _print_json(found)
     elif not found:
@@ -121,6 +167,50 @@ def _checkpoint_show(options: argparse.Namespace) -> int:
         for payload in found:
             _print_json(payload)
     return 0
+
+
+def _checkpoint_edit(options: argparse.Namespace) -> int:
+    from blizzard import editing
+
+    job = make_job(options)
+    if options.action == "reset":
+        edit = editing.plan_reset(job, options.file, options.from_record)
+    else:
+        edit = editing.plan_skip(job, options.file)
+    if not options.yes:
+        raise ConfigError(f"{edit.sentence}. Nothing was changed: add --yes to do it", kind="not_confirmed")
+    sequence, version = editing.apply_edit(job, edit)
+    if options.json:
+        _print_json({"path": edit.path, "sequence": sequence, "delta_version": version})
+    else:
+        _print(f"{edit.sentence}: sequence {sequence}, version {version}")
+    return 0
+
+
+def _vacuum_orphans(options: argparse.Namespace) -> int:
+    from blizzard import dlq, orphans
+
+    root = dlq.quarantine_root(table=options.table, quarantine=options.quarantine)
+    found = orphans.find_orphans(api.open_existing(options.table), root, dlq.parse_age(options.older_than))
+    deleted = orphans.delete_orphans(found) if options.yes else 0
+    size = sum(orphan.size_bytes for orphan in found)
+    if options.json:
+        _print_json({"files": [asdict(o) for o in found], "bytes": size, "deleted": deleted})
+        return 0
+    for orphan in found:
+        _print(f"{orphan.path}  {orphan.size_bytes:,} bytes  {orphan.age_s / 86_400:.0f} days")
+    _print(
+        f"{len(found)} orphans, {size:,} bytes; " + (f"{deleted} deleted" if options.yes else "none deleted (--yes)")
+    )
+    return 0
+
+
+_CHECKPOINT_ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "list": _checkpoint_list,
+    "show": _checkpoint_show,
+    "reset": _checkpoint_edit,
+    "skip": _checkpoint_edit,
+}
 
 
 def _files(options: argparse.Namespace) -> int:

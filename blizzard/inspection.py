@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from blizzard.core.codec import CodecError, decode_json
+from blizzard.core.explain import explain_recovery
 from blizzard.core.late import compare_with_ledgers
 from blizzard.core.ledger import decode_ledger
-from blizzard.core.log import CommitFacts, payloads, pipelines_of
+from blizzard.core.log import CommitFacts, payloads, pipelines_of, states_in
 from blizzard.core.plan import count_backlog
 from blizzard.core.recover import Refuse, decide_recovery
 from blizzard.core.state import CheckpointState
@@ -36,6 +37,7 @@ class PipelineStatus:
     backlog_bytes: int | None = None
     late_files: int | None = None
     rewritten_files: int | None = None
+    explanation: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +55,11 @@ def read_status(
     scan_commits: int,
     source: SourceIdentity | None = None,
     listing: Sequence[SourceFile] | None = None,
+    explain: bool = False,
 ) -> TableStatus:
     """`source` keeps the pipelines that read it; with a `listing` of it their backlog is told, too."""
     statuses = tuple(
-        _pipeline_status(table, commit, state, scan_commits, listing)
+        _pipeline_status(table, commit, state, scan_commits, listing, explain)
         for _, (commit, state) in sorted(pipelines_of(table.scan_back()).items())
         if source is None or source == state.source
     )
@@ -69,6 +72,7 @@ def _pipeline_status(
     state: CheckpointState,
     scan_commits: int,
     listing: Sequence[SourceFile] | None,
+    explain: bool,
 ) -> PipelineStatus:
     facts = table.observe(state.pipeline, scan_commits=scan_commits)
     recovery = decide_recovery(facts, pipeline=state.pipeline, source=None, start_from=None)
@@ -90,6 +94,7 @@ def _pipeline_status(
         backlog_bytes=backlog[1],
         late_files=None if unexpected is None else len(unexpected.late),
         rewritten_files=None if unexpected is None else len(unexpected.rewritten),
+        explanation=explain_recovery(facts, recovery, state.pipeline) if explain else None,
     )
 
 
@@ -128,3 +133,41 @@ def ingested_files(table: DeltaRsTable, pipeline: str | None) -> Iterator[dict[s
                 "pipeline": ledger.pipeline,
                 "run_id": ledger.run_id,
             }
+
+
+def checkpoints(table: DeltaRsTable, pipeline: str | None) -> Iterator[dict[str, Any]]:
+    """Every checkpoint in the log's JSON commits, newest first."""
+    for commit in table.scan_back():
+        ledger = decode_ledger(commit.user_metadata)
+        sizes = {txn.app_id: len(txn.app_id) for txn in commit.txns}
+        for txn in commit.txns:
+            for state in states_in([txn]):
+                if pipeline in (None, state.pipeline):
+                    yield {
+                        "pipeline": state.pipeline,
+                        "sequence": state.sequence,
+                        "delta_version": commit.version,
+                        "committed_at_ms": commit.timestamp_ms,
+                        "files": len(ledger.entries) if ledger else None,
+                        "records": ledger.records if ledger else None,
+                        "bytes": sum(entry.size_bytes for entry in ledger.entries) if ledger else None,
+                        "run_id": state.run_id,
+                        "payload_bytes": sizes[txn.app_id],
+                        "in_progress": len(state.source_state.in_progress),
+                        "kind": ledger.kind if ledger else None,
+                    }
+
+
+def payload_of(table: DeltaRsTable, pipeline: str | None, sequence: int) -> list[dict[str, Any]]:
+    """The payloads of this sequence, with the schema of the table as it was after their commit."""
+    found = []
+    for commit in table.scan_back():
+        for txn in commit.txns:
+            for state in states_in([txn]):
+                if state.sequence == sequence and pipeline in (None, state.pipeline):
+                    schema = table.ddl_at(commit.version)
+                    found.append(
+                        {"delta_commit": commit.version, "payload_bytes": len(txn.app_id), "schema": schema}
+                        | decode_json(txn.app_id)
+                    )
+    return found

@@ -72,7 +72,7 @@ def replay(ports: Ports, ingestor: QuarantineIngestor, settings: RunSettings, ch
         _forget(ingestor.spec, result)
         return Replayed(replayed=0, still_bad=still_bad, sequence=state.sequence, delta_version=table.version)
     after = state_after(state, chosen, result, batch_id=os.urandom(8).hex(), now_ms=ports.clock.now_ms())
-    checkpoint = seal(after, result, replay=True)
+    checkpoint = seal(after, result, kind="replay")
     reach("replay.before_commit")
     version = commit_batch(
         table,

@@ -11,10 +11,15 @@ from blizzard.core.late import compare_with_ledgers
 from blizzard.core.plan import Limits, is_drained
 from blizzard.core.recover import Fresh, Refuse, Resume, StartFrom, check_in_progress, decide_recovery
 from blizzard.core.state import CheckpointState
-from blizzard.core.types import SourceFile, find_file
+from blizzard.core.types import SourceFile, SourceIdentity, find_file
 from blizzard.errors import ConfigError, Refused, Temporary
 from blizzard.ports import Ports, Progress, Table
 from blizzard.summary import Summary
+
+_UNUSUAL_PATHS = {
+    "ledgers": "the newest checkpoint cannot be read; the position was rebuilt from the one before and the ledgers since",
+    "delta_checkpoint": "the commit with the position is no longer in the log; it was found in a Delta checkpoint",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +43,22 @@ def check_start_from(start_from: StartFrom | None, listing: Sequence[SourceFile]
         raise ConfigError(f"--start-from after:{start_from.after}: there is no such file in the source", kind="usage")
 
 
+def state_to_go_on_from(
+    table: Table | None,
+    *,
+    pipeline: str,
+    source: SourceIdentity,
+    scan_commits: int,
+    start_from: StartFrom | None = None,
+) -> Resume | Fresh:
+    """What recovery decides; raises where it refuses."""
+    facts = table.observe(pipeline, scan_commits=scan_commits) if table is not None else None
+    recovery = decide_recovery(facts, pipeline=pipeline, source=source, start_from=start_from)
+    if isinstance(recovery, Refuse):
+        raise Refused(recovery.message, kind=recovery.kind)
+    return recovery
+
+
 class Start:
     def __init__(self, ports: Ports, settings: RunSettings, summary: Summary) -> None:
         self._ports, self._settings, self._summary = ports, settings, summary
@@ -55,18 +76,17 @@ class Start:
         return state
 
     def recover(self, table: Table | None) -> Resume | Fresh:
-        facts = None
-        if table is not None:
-            facts = table.observe(self._settings.pipeline, scan_commits=self._settings.scan_commits)
-        recovery = decide_recovery(
-            facts,
+        self._summary.recovery = "refused"
+        recovery = state_to_go_on_from(
+            table,
             pipeline=self._settings.pipeline,
             source=self._ports.source.identity,
+            scan_commits=self._settings.scan_commits,
             start_from=self._settings.start_from,
         )
         self._summary.recovery = recovery.path
-        if isinstance(recovery, Refuse):
-            raise Refused(recovery.message, kind=recovery.kind)
+        if recovery.path in _UNUSUAL_PATHS:
+            self._ports.progress.warn(_UNUSUAL_PATHS[recovery.path])
         return recovery
 
     def create_table(self) -> Table:

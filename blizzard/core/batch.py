@@ -74,7 +74,7 @@ def next_state(
     )
 
 
-def seal(state: CheckpointState, result: BatchResult, *, replay: bool = False) -> Checkpoint:
+def seal(state: CheckpointState, result: BatchResult, *, kind: str = "batch") -> Checkpoint:
     """Everything the commit of this state carries beside its data files."""
     ledger = Ledger(
         pipeline=state.pipeline,
@@ -85,7 +85,8 @@ def seal(state: CheckpointState, result: BatchResult, *, replay: bool = False) -
         source=state.source,
         records=sum(f.rows for f in result.files),
         entries=entries_of(result.slices),
-        replay=replay,
+        quarantine=state.pending_quarantine,
+        kind=kind,
     )
     return Checkpoint(
         state=state,

@@ -45,7 +45,9 @@ class Ledger:
     source: SourceIdentity
     records: int
     entries: tuple[LedgerEntry, ...]
-    replay: bool = False  # the records come from the quarantine table, so that no file is named
+    quarantine: tuple[str, ...] = ()  # files of bad records, as the payload names them
+    # batch; or replay: records from the quarantine table, so that no file is named; or edit: a person moved the position
+    kind: str = "batch"
 
 
 def ledger_entry_bytes(path: str, etag: str) -> int:
@@ -80,7 +82,8 @@ def encode_ledger(ledger: Ledger) -> str:
             "base_version": ledger.base_version,
             "source": {"root": ledger.source.root, "pattern": ledger.source.pattern},
             "records": ledger.records,
-            **({"replay": True} if ledger.replay else {}),
+            **({"quarantine": ledger.quarantine} if ledger.quarantine else {}),
+            **({"kind": ledger.kind} if ledger.kind != "batch" else {}),
             "files": [
                 {
                     **({"broken": e.broken} if e.broken is not None else {}),
@@ -140,7 +143,8 @@ def _ledger(fields: dict[str, Any]) -> Ledger:
         base_version=fields["base_version"],
         source=SourceIdentity(root=fields["source"]["root"], pattern=fields["source"]["pattern"]),
         records=fields["records"],
-        replay=fields.get("replay", False),
+        quarantine=tuple(fields.get("quarantine", ())),
+        kind=fields.get("kind", "batch"),
         entries=tuple(
             LedgerEntry(
                 path=e["path"],

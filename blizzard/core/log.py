@@ -30,6 +30,14 @@ class CommitFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointFacts:
+    """What a Delta checkpoint, or a compacted log, still says about commits whose JSON is gone."""
+
+    version: int
+    txns: tuple[Txn, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
     """The table as recovery finds it. `commits` run from the newest backwards without a gap."""
 
@@ -38,6 +46,9 @@ class TableFacts:
     has_data: bool
     fence: int | None  # as the snapshot answers; None also when it has expired
     commits: tuple[CommitFacts, ...]
+    # Read only where the JSON commits do not show the position.
+    checkpoint: CheckpointFacts | None = None
+    active_adds: frozenset[str] = frozenset()  # of the Adds that the checkpoint's payloads name, those still there
 
 
 # After one of these the position and the data no longer belong together, and nothing else in the log shows it:
@@ -69,7 +80,7 @@ def payloads(commit: CommitFacts) -> tuple[str, ...]:
 def names_pipeline(commit: CommitFacts, pipeline: str) -> bool:
     """Whether the commit carries any trace of the pipeline: its fence, or a payload that decodes to its name."""
     return fence_version(commit, pipeline) is not None or any(
-        state.pipeline == pipeline for state in _sound_states(commit)
+        state.pipeline == pipeline for state in states_in(commit.txns)
     )
 
 
@@ -77,14 +88,15 @@ def pipelines_of(commits: Iterable[CommitFacts]) -> dict[str, tuple[CommitFacts,
     """The newest sound state of every pipeline in these commits (newest first)."""
     found: dict[str, tuple[CommitFacts, CheckpointState]] = {}
     for commit in commits:
-        for state in _sound_states(commit):
+        for state in states_in(commit.txns):
             found.setdefault(state.pipeline, (commit, state))
     return found
 
 
-def _sound_states(commit: CommitFacts) -> tuple[CheckpointState, ...]:
+def states_in(txns: Iterable[Txn]) -> tuple[CheckpointState, ...]:
+    """Every sound state among these Txns."""
     states = []
-    for app_id in payloads(commit):
+    for app_id in (txn.app_id for txn in txns if txn.app_id.startswith(PREFIX)):
         try:
             state = decode_state(app_id)
         except CodecError:

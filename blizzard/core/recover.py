@@ -7,10 +7,20 @@ ingest everything once more.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from blizzard.core.codec import CodecError, decode_state, fence_app_id
-from blizzard.core.log import CommitFacts, TableFacts, fence_version, names_pipeline, payloads, rewrites_table
+from blizzard.core.fold import CannotFold, fold_ledgers
+from blizzard.core.log import (
+    CommitFacts,
+    TableFacts,
+    fence_version,
+    names_pipeline,
+    payloads,
+    pipelines_of,
+    rewrites_table,
+    states_in,
+)
 from blizzard.core.state import CheckpointState, RustCheckpointState, SourceState
 from blizzard.core.types import SourceFile, SourceIdentity, find_file
 
@@ -75,21 +85,71 @@ def decide_recovery(
         return _fresh(start_from)
     found = next((c for c in facts.commits if names_pipeline(c, pipeline)), None)
     if found is None or fence_version(found, pipeline) == 0:  # 0: it made the table and ingested nothing
-        return _without_position(facts, pipeline, start_from)
-    state = _state_of(found, pipeline)
+        return _without_position(facts, pipeline, source, start_from)
+    state, path = _state_of(found, pipeline), "log"
+    if isinstance(state, Refuse):
+        state, path = _rebuild(state, facts, pipeline), "ledgers"
     if isinstance(state, Refuse):
         return state
     refusal = _check_commit(state, found, facts) or _check_start(state, source, start_from)
-    return refusal or Resume(state=state, version=found.version)
+    return refusal or Resume(state=state, version=found.version, path=path)
 
 
-def _without_position(facts: TableFacts, pipeline: str, start_from: StartFrom | None) -> Recovery:
+def _rebuild(damaged: Refuse, facts: TableFacts, pipeline: str) -> CheckpointState | Refuse:
+    """The newest payload cannot be read: the one before it and the ledgers since say the same."""
+    for i, commit in enumerate(facts.commits):
+        base = pipelines_of([commit]).get(pipeline)
+        if base is not None:
+            try:
+                return fold_ledgers(base[1], reversed(facts.commits[:i]))
+            except CannotFold as e:
+                return replace(damaged, message=f"{damaged.message} Its ledgers do not replace it: {e}.")
+    return damaged
+
+
+def _from_checkpoint(
+    facts: TableFacts, pipeline: str, source: SourceIdentity | None, start_from: StartFrom | None
+) -> Recovery | None:
+    """The position in a Delta checkpoint, where log cleanup has taken the commit it came in. None: it is not there."""
+    if facts.checkpoint is None:
+        return None
+    app_id = fence_app_id(pipeline)
+    rows = [txn.version for txn in facts.checkpoint.txns if txn.app_id == app_id]
+    fence = facts.fence if facts.fence is not None else max(rows, default=None)
+    states = [s for s in states_in(facts.checkpoint.txns) if s.pipeline == pipeline and s.sequence == fence]
+    if not states:
+        return None
+    state = states[0]
+    if state.table_id != facts.table_id:
+        return _table_replaced(state, facts, facts.checkpoint.version)
+    # What was done to the table since cannot be read any more. That the data of the position is there can be.
+    if state.add_path is not None and state.add_path not in facts.active_adds:
+        return Refuse(
+            kind="table_rewritten",
+            message=(
+                f"the position of pipeline {pipeline!r} (sequence {state.sequence}) is in the Delta checkpoint of"
+                f" version {facts.checkpoint.version}; the commits since it was written are gone, and {state.add_path},"
+                f" which it added, is no longer part of the table: compacted, deleted, or rolled back. Look at what the"
+                f" table holds, then start under another --pipeline name with --start-from."
+            ),
+        )
+    return _check_start(state, source, start_from) or Resume(
+        state=state, version=facts.checkpoint.version, path="delta_checkpoint"
+    )
+
+
+def _without_position(
+    facts: TableFacts, pipeline: str, source: SourceIdentity | None, start_from: StartFrom | None
+) -> Recovery:
+    recovered = _from_checkpoint(facts, pipeline, source, start_from)
+    if recovered is not None:
+        return recovered
     if facts.fence:
         return Refuse(
             kind="position_not_found",
             message=(
                 f"pipeline {pipeline!r} has committed sequence {facts.fence} to this table, but the commit that holds"
-                f" its position is no longer among the log's JSON files. Starting again would double the data. Restore"
+                f" its position is neither among the log's JSON files nor in a Delta checkpoint. Starting again would double the data. Restore"
                 f" the missing commits of _delta_log from a backup, or use another --pipeline name and --start-from."
             ),
         )
@@ -148,13 +208,7 @@ def _check_commit(state: CheckpointState, found: CommitFacts, facts: TableFacts)
             ),
         )
     if state.table_id != facts.table_id:
-        return Refuse(
-            kind="table_replaced",
-            message=(
-                f"the checkpoint in version {found.version} was written to table id {state.table_id}, this table is"
-                f" {facts.table_id}: it was replaced or copied. Choose another --pipeline name with --start-from."
-            ),
-        )
+        return _table_replaced(state, facts, found.version)
     if state.delta_version >= found.version:
         return Refuse(
             kind="log_rewritten",
@@ -172,6 +226,16 @@ def _check_commit(state: CheckpointState, found: CommitFacts, facts: TableFacts)
             ),
         )
     return check_rewrites((c for c in facts.commits if c.version > state.delta_version), state)
+
+
+def _table_replaced(state: CheckpointState, facts: TableFacts, version: int) -> Refuse:
+    return Refuse(
+        kind="table_replaced",
+        message=(
+            f"the checkpoint in version {version} was written to table id {state.table_id}, this table is"
+            f" {facts.table_id}: it was replaced or copied. Choose another --pipeline name with --start-from."
+        ),
+    )
 
 
 def check_rewrites(commits: Iterable[CommitFacts], state: CheckpointState | None) -> Refuse | None:

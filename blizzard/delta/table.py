@@ -9,7 +9,7 @@ import errno
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import deltalake
 import orjson
@@ -18,13 +18,15 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
 from blizzard.core.codec import fence_app_id
-from blizzard.core.log import CommitFacts, TableFacts, names_pipeline, pipelines_of
+from blizzard.core.log import CommitFacts, TableFacts, names_pipeline, pipelines_of, states_in
 from blizzard.core.types import DataFile
 from blizzard.delta import log
+from blizzard.delta.checkpoints import read_newest_checkpoint
 from blizzard.delta.features import check_features
 from blizzard.errors import ConfigError, Refused, Temporary
 from blizzard.ports import Clock, CommitRequest
 from blizzard.schema import DeltaSchema
+from blizzard.schema.ddl import show_type
 from blizzard.schema.derived import derived_columns, show_derivation
 from blizzard.schema.fit import fingerprint
 from blizzard.source.uri import file_uri
@@ -80,6 +82,14 @@ class DeltaRsTable:
     def txns_expire(self) -> bool:
         return _RETENTION_KEY in self.configuration
 
+    def ddl_at(self, version: int) -> str | None:
+        """The schema as it was in this version; None where that version can no longer be opened."""
+        try:
+            schema = DeltaTable(file_uri(self._root), version=version).schema()
+        except (DeltaError, OSError, ValueError):
+            return None
+        return show_type(orjson.loads(schema.to_json()))
+
     def check_writable(self) -> None:
         check_features(self.schema, self._handle.protocol(), self._handle.metadata())
 
@@ -106,19 +116,30 @@ class DeltaRsTable:
         needed_down_to: int | None = None
         for commit in log.scan_back(self._root, self.version):
             commits.append(commit)
-            if needed_down_to is None and names_pipeline(commit, pipeline):
-                needed_down_to = _planned_on(commit, pipeline) + 1
+            # A damaged payload does not end the search: the one before it and the ledgers since may replace it.
+            if needed_down_to is None and (sound := pipelines_of([commit]).get(pipeline)):
+                needed_down_to = min(sound[1].delta_version, commit.version - 1) + 1
             if needed_down_to is not None and commit.version <= needed_down_to:
                 break
             if needed_down_to is None and definitive and len(commits) >= scan_commits:
                 break
-        return TableFacts(
+        facts = TableFacts(
             version=self.version,
             table_id=self.table_id,
             has_data=bool(fence) or self._has_files(),
             fence=fence,
             commits=tuple(commits),
         )
+        is_lost = not definitive and not any(names_pipeline(commit, pipeline) for commit in commits)
+        return self._with_checkpoint(facts) if is_lost else facts
+
+    def _with_checkpoint(self, facts: TableFacts) -> TableFacts:
+        checkpoint = read_newest_checkpoint(self._root, self.version)
+        if checkpoint is None:
+            return facts
+        named = {state.add_path for state in states_in(checkpoint.txns)}
+        active = {path for path in self._handle.get_add_actions().column("path").to_pylist() if path in named}
+        return replace(facts, checkpoint=checkpoint, active_adds=frozenset(active))
 
     def _has_files(self) -> bool:
         return len(self._handle.file_uris()) > 0
@@ -262,8 +283,3 @@ def _partition_values(file: DataFile, partition_by: tuple[str, ...]) -> dict[str
         now = ", ".join(partition_by) or "nothing"
         raise Refused(f"{file.path} was written before the table was partitioned by {now}", kind="table_replaced")
     return dict(file.partition_values)
-
-
-def _planned_on(commit: CommitFacts, pipeline: str) -> int:
-    found = pipelines_of([commit]).get(pipeline)
-    return commit.version - 1 if found is None else min(found[1].delta_version, commit.version - 1)

@@ -1,0 +1,76 @@
+"""Why recovery decides what it decides, in sentences for the person who is paged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from blizzard.core.log import CommitFacts, TableFacts, fence_version, names_pipeline, pipelines_of, rewrites_table
+from blizzard.core.recover import Fresh, Recovery, Refuse, Resume
+
+_PATHS = {
+    "log": "the newest commit of the pipeline",
+    "ledgers": "an older checkpoint and the ledgers of the commits since, because the newest payload is damaged",
+    "delta_checkpoint": "a Delta checkpoint, because the commit it came in is no longer in the log",
+}
+
+
+def explain_recovery(facts: TableFacts, recovery: Recovery, pipeline: str) -> tuple[str, ...]:
+    return tuple(_sentences(facts, recovery, pipeline))
+
+
+def _sentences(facts: TableFacts, recovery: Recovery, pipeline: str) -> Iterator[str]:
+    yield f"The table is at version {facts.version}, its id is {facts.table_id}."
+    yield _looked_at(facts)
+    fence = "no fence" if facts.fence is None else f"the fence at {facts.fence}"
+    yield f"The snapshot shows {fence} for pipeline {pipeline}."
+    mine = [commit for commit in facts.commits if names_pipeline(commit, pipeline)]
+    if mine:
+        yield _newest(mine[0], pipeline)
+        yield _since(facts, mine[0])
+    elif facts.checkpoint is not None:
+        yield (
+            f"None of these commits is the pipeline's, so the Delta checkpoint of version {facts.checkpoint.version} was"
+            f" read: {len(facts.checkpoint.txns)} Txns."
+        )
+    else:
+        yield "None of these commits is the pipeline's."
+    yield _decision(recovery)
+
+
+def _looked_at(facts: TableFacts) -> str:
+    if not facts.commits:
+        return "No JSON commit could be looked at."
+    oldest = facts.commits[-1].version
+    end = ", the first one of the table" if oldest == 0 else ""
+    return f"Looked at {len(facts.commits)} JSON commits, versions {facts.commits[0].version} to {oldest}{end}."
+
+
+def _newest(commit: CommitFacts, pipeline: str) -> str:
+    sequence = fence_version(commit, pipeline)
+    found = pipelines_of([commit]).get(pipeline)
+    if sequence == 0:
+        return f"Version {commit.version} made the table for this pipeline; it has committed nothing since."
+    sound = "its payload is sound" if found is not None else "its payload is missing or damaged"
+    return f"The newest commit of the pipeline is version {commit.version}, sequence {sequence}; {sound}."
+
+
+def _since(facts: TableFacts, newest: CommitFacts) -> str:
+    later = [commit for commit in facts.commits if commit.version > newest.version]
+    rewrites = [f"version {c.version} ({c.operation or 'unnamed'})" for c in later if rewrites_table(c)]
+    if rewrites:
+        return f"Since then the table was rewritten: {', '.join(rewrites)}."
+    return f"Since then {len(later)} commits of other writers, none of which takes data away."
+
+
+def _decision(recovery: Recovery) -> str:
+    match recovery:
+        case Resume(state=state, path=path):
+            in_progress = len(state.source_state.in_progress)
+            return (
+                f"Decision: resume at sequence {state.sequence + 1} from {_PATHS[path]}; mark"
+                f" {state.source_state.last_committed_file or 'none'}, {in_progress} files in progress."
+            )
+        case Fresh(start_from=start_from):
+            return f"Decision: begin {'at the first file' if start_from is None else start_from}."
+        case Refuse(kind=kind, message=message):
+            return f"Decision: refuse ({kind}). {message}"

@@ -1,0 +1,77 @@
+"""A position from an older one and the ledgers of the commits since: for when the newest payload cannot be read.
+
+A ledger says what its commit took from which file. Folded in order, without a gap, they lead to the same position; with
+anything missing or contradicting, to none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from blizzard.core.ledger import Ledger, LedgerEntry, decode_ledger
+from blizzard.core.log import CommitFacts, fence_version
+from blizzard.core.state import CheckpointState, SourceState, apply_reports, prune_finished
+from blizzard.core.types import SliceReport
+
+
+class CannotFold(Exception):
+    """The ledgers do not lead from the one state to the other."""
+
+
+def fold_ledgers(state: CheckpointState, commits: Iterable[CommitFacts]) -> CheckpointState:
+    """The state after these commits, oldest first; those of other writers are passed over."""
+    for commit in commits:
+        sequence = fence_version(commit, state.pipeline)
+        if sequence is not None:
+            state = _after(state, _ledger_of(commit, state, sequence))
+    return state
+
+
+def _ledger_of(commit: CommitFacts, state: CheckpointState, sequence: int) -> Ledger:
+    ledger = decode_ledger(commit.user_metadata)
+    if sequence != state.sequence + 1:
+        raise CannotFold(f"version {commit.version} has sequence {sequence} where {state.sequence + 1} should be")
+    if ledger is None:
+        raise CannotFold(f"version {commit.version} has no ledger")
+    if (ledger.pipeline, ledger.sequence, ledger.source) != (state.pipeline, sequence, state.source):
+        raise CannotFold(f"the ledger of version {commit.version} is not that of sequence {sequence}")
+    if ledger.kind != "batch":
+        raise CannotFold(f"version {commit.version} is a commit of kind {ledger.kind}, which ledgers do not describe")
+    return ledger
+
+
+def _after(state: CheckpointState, ledger: Ledger) -> CheckpointState:
+    for entry in ledger.entries:
+        _check_entry(entry, state.source_state, ledger.sequence)
+    taken = apply_reports(state.source_state, map(_report, ledger.entries))
+    return replace(
+        state,
+        sequence=ledger.sequence,
+        run_id=ledger.run_id,
+        batch_id=ledger.batch_id,
+        delta_version=ledger.base_version,
+        # The mark stays: where it went, only the payload said. Finished files above it are named instead.
+        source_state=prune_finished(taken),
+        pending_quarantine=ledger.quarantine,
+        replayed={},
+    )
+
+
+def _check_entry(entry: LedgerEntry, state: SourceState, sequence: int) -> None:
+    if state.is_finished(entry.path) or state.records_read(entry.path) != entry.from_record:
+        raise CannotFold(f"sequence {sequence} took {entry.path} from record {entry.from_record}, where none was left")
+
+
+def _report(entry: LedgerEntry) -> SliceReport:
+    return SliceReport(
+        path=entry.path,
+        size_bytes=entry.size_bytes,
+        etag=entry.etag,
+        from_record=entry.from_record,
+        to_record=entry.to_record,
+        finished=entry.finished,
+        rows=0,  # of no interest here
+        bad=entry.bad,
+        broken=entry.broken,
+    )

@@ -1,0 +1,88 @@
+"""Txns that outlive the JSON commits they came in: rows of Delta checkpoints, and of compacted logs.
+
+Cleanup takes JSON commits away once a Delta checkpoint covers them. What it keeps of them is their Txns, and so the
+position. Classic, multipart and v2 checkpoints are read; only complete ones.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from blizzard.core.log import CheckpointFacts, Txn
+from blizzard.errors import Refused
+
+_CLASSIC = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_PART = re.compile(r"(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
+_V2 = re.compile(r"(\d{20})\.checkpoint\.[0-9a-fA-F-]{36}\.(?:json|parquet)")
+_COMPACTED = re.compile(r"(\d{20})\.(\d{20})\.compacted\.json")
+
+
+def read_newest_checkpoint(table_root: str, at_most: int) -> CheckpointFacts | None:
+    """The Txns of the newest complete checkpoint up to this version, and of compacted logs after it."""
+    folder = os.path.join(table_root, "_delta_log")
+    names = os.listdir(folder)
+    complete = _complete_checkpoints(names)
+    version = max((v for v in complete if v <= at_most), default=None)
+    found: dict[str, Txn] = {}
+    if version is not None:
+        for name in complete[version]:
+            found |= {txn.app_id: txn for txn in _txns_of(os.path.join(folder, name))}
+    for start, end, name in sorted(_compacted(names)):
+        if end <= at_most and (version is None or start > version):
+            found |= {txn.app_id: txn for txn in _txns_of(os.path.join(folder, name))}
+            version = end
+    return None if version is None else CheckpointFacts(version=version, txns=tuple(found.values()))
+
+
+def _complete_checkpoints(names: list[str]) -> dict[int, list[str]]:
+    """The files of each checkpoint of which nothing is missing."""
+    whole: dict[int, list[str]] = {}
+    parts: dict[tuple[int, int], list[str]] = {}
+    for name in names:
+        if match := _CLASSIC.fullmatch(name) or _V2.fullmatch(name):
+            whole.setdefault(int(match[1]), [name])
+        elif match := _PART.fullmatch(name):
+            parts.setdefault((int(match[1]), int(match[3])), []).append(name)
+    for (version, count), files in parts.items():
+        if len(files) == count:
+            whole.setdefault(version, files)
+    return whole
+
+
+def _compacted(names: list[str]) -> Iterator[tuple[int, int, str]]:
+    for name in names:
+        if match := _COMPACTED.fullmatch(name):
+            yield int(match[1]), int(match[2]), name
+
+
+def _txns_of(path: str) -> Iterator[Txn]:
+    try:
+        for txn in _json_rows(path) if path.endswith(".json") else _parquet_rows(path):
+            yield Txn(app_id=txn["appId"], version=int(txn["version"]), last_updated_ms=txn.get("lastUpdated"))
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as e:
+        raise Refused(
+            f"{path} is damaged ({e}), and the JSON commits before it are gone. Restore them from a backup.",
+            kind="log_damaged",
+        ) from e
+
+
+def _json_rows(path: str) -> Iterator[dict[str, Any]]:
+    with open(path, "rb") as file:
+        for line in file:
+            if b'"txn"' in line and (txn := orjson.loads(line).get("txn")):
+                yield txn
+
+
+def _parquet_rows(path: str) -> Iterator[dict[str, Any]]:
+    with pq.ParquetFile(path) as file:
+        if "txn" not in file.schema_arrow.names:
+            return
+        for batch in file.iter_batches(columns=["txn"]):
+            yield from batch.column("txn").drop_null().to_pylist()

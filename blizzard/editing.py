@@ -1,0 +1,129 @@
+"""Changing a position by hand: a file is read again, or left out. A commit like any other, without data.
+
+It takes the pipeline's next sequence, so that a run at the same time is fenced or fences it, and what it changed is in
+the log for everyone to see.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from blizzard.api import Job, SystemClock, open_existing
+from blizzard.core.batch import seal
+from blizzard.core.ledger import LedgerEntry, decode_ledger
+from blizzard.core.log import CommitFacts
+from blizzard.core.recover import Fresh, Resume
+from blizzard.core.state import FINISHED, CheckpointState, FileProgress, RecordsRead, SourceState, prune_finished
+from blizzard.core.types import BatchResult, SourceFile, find_file
+from blizzard.delta.commit import commit_batch
+from blizzard.delta.table import DeltaRsTable
+from blizzard.errors import ConfigError
+from blizzard.ports import CommitRequest
+from blizzard.progress import SilentProgress
+from blizzard.starting import state_to_go_on_from
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """One file's new place in the position, and what that means."""
+
+    path: str
+    progress: FileProgress
+    sentence: str
+
+
+def plan_reset(job: Job, path: str, from_record: int | None) -> Edit:
+    """The file is read again: from where it broke, or from the record that is given."""
+    table, file = open_existing(job.table_root), _listed(job, path)
+    known = _newest_entry(table.scan_back(), job.pipeline, path)
+    if from_record is None:
+        if known is not None and known.finished and known.broken is None:
+            raise ConfigError(
+                f"{path} was ingested whole, {known.to_record:,} lines. Reading it again doubles its records: say"
+                f" --from-record 0 if that is what you want, or a later record to read only what comes after it.",
+                kind="usage",
+            )
+        from_record = 0 if known is None else known.to_record
+    if from_record < 0:
+        raise ConfigError("--from-record must be at least 0", kind="usage")
+    progress = RecordsRead(records=from_record, size_bytes=file.size_bytes, etag=file.etag)
+    return Edit(path=path, progress=progress, sentence=f"{path} will be read again, from record {from_record:,} on")
+
+
+def plan_skip(job: Job, path: str) -> Edit:
+    _listed(job, path)
+    return Edit(path=path, progress=FINISHED, sentence=f"{path} will not be read, or not any further")
+
+
+def apply_edit(job: Job, edit: Edit) -> tuple[int, int]:
+    """The sequence and the version the change was committed in."""
+    clock, progress = SystemClock(), SilentProgress()
+    table = open_existing(job.table_root)
+    before, planned_ms = _position(job, table), clock.now_ms()
+    after = replace(
+        before,
+        sequence=before.sequence + 1,
+        batch_id=os.urandom(8).hex(),
+        taken_at_ms=max(planned_ms, before.taken_at_ms),
+        source_state=_with(before.source_state, edit),
+    )
+    checkpoint = seal(after, BatchResult(), kind="edit")
+    version = commit_batch(
+        table,
+        CommitRequest.of(checkpoint, ()),
+        checkpoint.state,
+        planned_ms=planned_ms,
+        attempts=3,
+        clock=clock,
+        progress=progress,
+    )
+    return after.sequence, version
+
+
+def _position(job: Job, table: DeltaRsTable) -> CheckpointState:
+    recovery = state_to_go_on_from(
+        table,
+        pipeline=job.pipeline,
+        source=job.source.identity,
+        scan_commits=job.config["checkpoint.scan_commits"],
+    )
+    match recovery:
+        case Fresh():
+            raise ConfigError(
+                f"pipeline {job.pipeline!r} has no position in this table; blizzard status shows which have",
+                kind="usage",
+            )
+        case Resume(state=state):
+            job.quarantine(SilentProgress()).settle(state)
+            return replace(
+                state,
+                run_id=os.urandom(6).hex(),
+                delta_version=table.version,
+                schema_fingerprint=table.schema_fingerprint,
+                pending_quarantine=(),
+                replayed={},
+            )
+
+
+def _with(state: SourceState, edit: Edit) -> SourceState:
+    files = dict(state.files) | {edit.path: edit.progress}
+    return prune_finished(SourceState(files=files, last_committed_file=state.last_committed_file))
+
+
+def _listed(job: Job, path: str) -> SourceFile:
+    file = find_file(job.source.list(), path)
+    if file is None:
+        raise ConfigError(f"there is no file {path} in the source; names are those of blizzard files", kind="usage")
+    return file
+
+
+def _newest_entry(commits: Iterable[CommitFacts], pipeline: str, path: str) -> LedgerEntry | None:
+    for commit in commits:
+        ledger = decode_ledger(commit.user_metadata)
+        if ledger is not None and ledger.pipeline == pipeline:
+            for entry in ledger.entries:
+                if entry.path == path:
+                    return entry
+    return None
