@@ -1,7 +1,7 @@
 """Parquet written by attempts that never committed: found, and deleted only when told.
 
-A file is an orphan only if its name is one that blizzard gives, it is older than any batch may be by far, and no file of
-the log names it: no commit, no compacted log, no Delta checkpoint, no pending quarantine.
+A file is an orphan only if its name is one that blizzard gives, it is older than any batch may be by far, and no file
+of the log names it: no commit, no compacted log, no Delta checkpoint, no pending quarantine.
 """
 
 from __future__ import annotations

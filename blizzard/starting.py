@@ -17,7 +17,7 @@ from blizzard.ports import Ports, Progress, Table
 from blizzard.summary import Summary
 
 _UNUSUAL_PATHS = {
-    "ledgers": "the newest checkpoint cannot be read; the position was rebuilt from the one before and the ledgers since",
+    "ledgers": "the newest checkpoint cannot be read; its position was rebuilt from the one before and the ledgers",
     "delta_checkpoint": "the commit with the position is no longer in the log; it was found in a Delta checkpoint",
 }
 

@@ -29,8 +29,8 @@ def _sentences(facts: TableFacts, recovery: Recovery, pipeline: str) -> Iterator
         yield _since(facts, mine[0])
     elif facts.checkpoint is not None:
         yield (
-            f"None of these commits is the pipeline's, so the Delta checkpoint of version {facts.checkpoint.version} was"
-            f" read: {len(facts.checkpoint.txns)} Txns."
+            f"None of these commits is the pipeline's, so the Delta checkpoint of version {facts.checkpoint.version}"
+            f" was read: {len(facts.checkpoint.txns)} Txns."
         )
     else:
         yield "None of these commits is the pipeline's."

@@ -46,7 +46,7 @@ class Ledger:
     records: int
     entries: tuple[LedgerEntry, ...]
     quarantine: tuple[str, ...] = ()  # files of bad records, as the payload names them
-    # batch; or replay: records from the quarantine table, so that no file is named; or edit: a person moved the position
+    # batch; replay: records from the quarantine table, so that no file is named; edit: a person moved the position
     kind: str = "batch"
 
 

@@ -133,9 +133,8 @@ def _from_checkpoint(
                 f" table holds, then start under another --pipeline name with --start-from."
             ),
         )
-    return _check_start(state, source, start_from) or Resume(
-        state=state, version=facts.checkpoint.version, path="delta_checkpoint"
-    )
+    refusal = check_rewrites(facts.commits, state) or _check_start(state, source, start_from)
+    return refusal or Resume(state=state, version=facts.checkpoint.version, path="delta_checkpoint")
 
 
 def _without_position(
@@ -149,8 +148,9 @@ def _without_position(
             kind="position_not_found",
             message=(
                 f"pipeline {pipeline!r} has committed sequence {facts.fence} to this table, but the commit that holds"
-                f" its position is neither among the log's JSON files nor in a Delta checkpoint. Starting again would double the data. Restore"
-                f" the missing commits of _delta_log from a backup, or use another --pipeline name and --start-from."
+                f" its position is neither among the log's JSON files nor in a Delta checkpoint. Starting again would"
+                f" double the data. Restore the missing commits of _delta_log from a backup, or use another --pipeline"
+                f" name and --start-from."
             ),
         )
     if facts.has_data and start_from is None:
