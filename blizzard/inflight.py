@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from blizzard.core.batch import next_state, seal
+from blizzard.core.batch import next_state, renewed_state, seal
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import BatchPlan, BatchResult
 from blizzard.delta.commit import commit_batch
@@ -55,6 +55,7 @@ class _InFlight:
     commit: Pending[Landing]
     result: BatchResult
     sequence: int
+    kind: str
 
 
 class CommitQueue:
@@ -78,10 +79,20 @@ class CommitQueue:
     def add(self, state: CheckpointState, plan: BatchPlan, result: BatchResult, *, planned_ms: int) -> CheckpointState:
         """Commit the batch behind those before it. Returns the state that its commit will hold."""
         after = next_state(state, plan, result, batch_id=os.urandom(8).hex(), now_ms=self._ports.clock.now_ms())
-        commit = self._ports.background.start(lambda: self._commit(after, result, planned_ms))
-        self._queue.append(_InFlight(commit=commit, result=result, sequence=after.sequence))
+        self._begin(after, result, planned_ms, kind="batch")
         self._settle(while_more_than=self._settings.max_inflight - 1)
         return after
+
+    def renew(self, state: CheckpointState) -> None:
+        """Commit the position once more, without data, so that it does not expire while there is nothing to ingest."""
+        now_ms = self._ports.clock.now_ms()
+        after = renewed_state(state, batch_id=os.urandom(8).hex(), now_ms=now_ms)
+        self._begin(after, BatchResult(), now_ms, kind="renewal")
+        self._ports.progress.note(f"nothing new; the position was committed once more (sequence {after.sequence})")
+
+    def _begin(self, after: CheckpointState, result: BatchResult, planned_ms: int, *, kind: str) -> None:
+        commit = self._ports.background.start(lambda: self._commit(after, result, planned_ms, kind))
+        self._queue.append(_InFlight(commit=commit, result=result, sequence=after.sequence, kind=kind))
 
     def wait(self) -> None:
         """Until every batch added so far is committed."""
@@ -117,12 +128,12 @@ class CommitQueue:
         while self._queue:
             self._queue.popleft().commit.exception()
 
-    def _commit(self, after: CheckpointState, result: BatchResult, planned_ms: int) -> Landing:
+    def _commit(self, after: CheckpointState, result: BatchResult, planned_ms: int, kind: str) -> Landing:
         if self._broken:
             raise RuntimeError("a batch was about to be committed on top of one that failed")
         self._broken = True  # until this one has landed
         # It stands on the commit before it: what landed between that plan and that commit has been looked at.
-        checkpoint = seal(replace(after, delta_version=self._landed_in), result)
+        checkpoint = seal(replace(after, delta_version=self._landed_in), result, kind=kind)
         request = CommitRequest.of(checkpoint, result.files)
         self._landed_in = commit_batch(
             self._table,
@@ -143,8 +154,10 @@ class CommitQueue:
     def _count(self, landed: _InFlight, version: int) -> None:
         summary, result = self._summary, landed.result
         finished = sum(1 for s in result.slices if s.finished)
-        summary.commits += 1
         summary.sequence, summary.delta_version = landed.sequence, version
+        if landed.kind == "renewal":
+            return  # the run is as idle as before
+        summary.commits += 1
         summary.files += finished
         summary.backlog_files = (summary.backlog_files or 0) - finished
         summary.records += result.rows

@@ -57,6 +57,8 @@ class _Run:
         with commits.finished_in_order():
             while self._goes_on(state, commits):
                 state = self._ingest_batch(state, ingest, commits)
+            if self._start.renewal_due and state.sequence == self._summary.sequence and not self._summary.commits:
+                commits.renew(state)
 
     def _goes_on(self, state: CheckpointState, commits: CommitQueue) -> bool:
         limit = self._settings.max_batches

@@ -58,6 +58,10 @@ class Table(Protocol):
     def schema_fingerprint(self) -> str: ...
     @property
     def version(self) -> int: ...
+    @property
+    def txn_retention_ms(self) -> int | None:
+        """After this time Txns may be forgotten; None: never."""
+
     def add_columns(self, schema: DeltaSchema, *, pipeline: str) -> None:
         """Make the table's schema this one, which has nullable columns more. Raises if another writer was faster."""
 

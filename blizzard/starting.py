@@ -62,6 +62,7 @@ def state_to_go_on_from(
 class Start:
     def __init__(self, ports: Ports, settings: RunSettings, summary: Summary) -> None:
         self._ports, self._settings, self._summary = ports, settings, summary
+        self.renewal_due = False  # the position is old, and would expire if nothing were ever committed again
 
     def begin(self, table: Table, listing: Sequence[SourceFile]) -> CheckpointState:
         """The state to go on from, or a reason not to."""
@@ -70,6 +71,8 @@ class Start:
             self._ports.ingestor.prepare()
         if isinstance(recovery, Resume):
             self._ports.quarantine.settle(recovery.state)  # what the last commit left pending comes before new work
+            age_ms = self._ports.clock.now_ms() - recovery.state.taken_at_ms
+            self.renewal_due = table.txn_retention_ms is not None and age_ms > table.txn_retention_ms // 4
         state = self._state_before(recovery, table)
         self._check_table(table)
         self._check_listing(listing, state, table)

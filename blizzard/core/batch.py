@@ -74,6 +74,18 @@ def next_state(
     )
 
 
+def renewed_state(previous: CheckpointState, *, batch_id: str, now_ms: int) -> CheckpointState:
+    """The same position under the next sequence: nothing was read."""
+    return replace(
+        previous,
+        sequence=previous.sequence + 1,
+        batch_id=batch_id,
+        taken_at_ms=max(now_ms, previous.taken_at_ms),
+        pending_quarantine=(),
+        replayed={},
+    )
+
+
 def seal(state: CheckpointState, result: BatchResult, *, kind: str = "batch") -> Checkpoint:
     """Everything the commit of this state carries beside its data files."""
     ledger = Ledger(

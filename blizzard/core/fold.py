@@ -36,7 +36,7 @@ def _ledger_of(commit: CommitFacts, state: CheckpointState, sequence: int) -> Le
         raise CannotFold(f"version {commit.version} has no ledger")
     if (ledger.pipeline, ledger.sequence, ledger.source) != (state.pipeline, sequence, state.source):
         raise CannotFold(f"the ledger of version {commit.version} is not that of sequence {sequence}")
-    if ledger.kind != "batch":
+    if ledger.kind not in ("batch", "renewal"):
         raise CannotFold(f"version {commit.version} is a commit of kind {ledger.kind}, which ledgers do not describe")
     return ledger
 

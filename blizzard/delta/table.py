@@ -35,6 +35,8 @@ from blizzard.testing.faults import reach
 # One unique appId per commit grows every Delta checkpoint for ever (2,000 commits: 692 KB) unless they expire.
 TXN_RETENTION = "interval 14 days"
 _RETENTION_KEY = "delta.setTransactionRetentionDuration"
+_INTERVAL = re.compile(r"\s*(?:interval\s+)?(\d+)\s+(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
+_UNIT_MS = {"second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
 
 
 class DeltaRsTable:
@@ -89,6 +91,11 @@ class DeltaRsTable:
         except (DeltaError, OSError, ValueError):
             return None
         return show_type(orjson.loads(schema.to_json()))
+
+    @property
+    def txn_retention_ms(self) -> int | None:
+        match = _INTERVAL.fullmatch(self.configuration.get(_RETENTION_KEY, ""))
+        return None if match is None else int(match[1]) * _UNIT_MS[match[2].lower()]
 
     def check_writable(self) -> None:
         check_features(self.schema, self._handle.protocol(), self._handle.metadata())

@@ -114,6 +114,7 @@ class MemoryTable:
 
     table_id = "memory"
     schema_fingerprint = "fingerprint"
+    txn_retention_ms = None
 
     def __init__(self, world: World, fault: Fault) -> None:
         self.schema: DeltaSchema = {"type": "struct", "fields": []}

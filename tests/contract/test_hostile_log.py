@@ -314,3 +314,16 @@ def test_a_pending_quarantine_file_is_never_an_orphan(flow: Flow, monkeypatch: p
     assert find_orphans(flow.open(), flow.quarantine.root, timedelta(days=7)) == []
     flow.run()
     assert find_orphans(flow.open(), flow.quarantine.root, timedelta(days=7)) == []
+
+
+def test_an_idle_run_renews_a_position_before_it_expires(flow: Flow) -> None:
+    runs(flow, 1)
+    day_ms = 86_400_000
+    flow.clock.ms += 3 * day_ms
+    assert (flow.run().sequence, newest(flow.table)) == (1, 1)
+    flow.clock.ms += day_ms  # a quarter of the 14 days has passed
+    summary = flow.run()
+    assert (summary.commits, summary.sequence, summary.records) == (0, 2, 0)
+    assert (flow.run().sequence, newest(flow.table)) == (2, 2)
+    change_payload(flow.table, lambda _: {})
+    goes_on(flow, [0, 1, 2], "ledgers")
