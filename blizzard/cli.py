@@ -81,6 +81,15 @@ def build_parser() -> argparse.ArgumentParser:
     _table_arguments(listing)
     listing.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
 
+    export = actions.add_parser("export", help="write a pipeline's position to a file, to keep it or to move it")
+    _table_arguments(export)
+    export.add_argument("--pipeline", metavar="NAME", required=True, help="the pipeline")
+    export.add_argument("--out", metavar="FILE", required=True, help="the file to write; - is stdout")
+    export.add_argument("--force", action="store_true", help="overwrite the file")
+    importing = actions.add_parser("import", help="go on from an exported position, in this table")
+    _table_arguments(importing)
+    importing.add_argument("--in", metavar="FILE", required=True, dest="file", help="the exported file")
+    importing.add_argument("--replace", action="store_true", help="even if the pipeline has a position here")
     for name, what in (
         ("reset", "read a file again: from where it broke, or from --from-record on"),
         ("skip", "do not read a file, or not any further"),

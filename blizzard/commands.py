@@ -205,7 +205,38 @@ def _vacuum_orphans(options: argparse.Namespace) -> int:
     return 0
 
 
+def _checkpoint_export(options: argparse.Namespace) -> int:
+    from blizzard import dlq, editing
+
+    content = editing.export_position(api.open_existing(options.table), options.pipeline)
+    if options.out == "-":
+        _print(content.decode().rstrip("\n"))
+        return 0
+    with dlq.new_file(options.out, overwrite=options.force) as file:
+        file.write(content)
+    _print_json({"file": options.out}) if options.json else _print(f"written to {options.out}")
+    return 0
+
+
+def _checkpoint_import(options: argparse.Namespace) -> int:
+    from blizzard import editing
+
+    try:
+        with open(options.file, "rb") as file:
+            content = file.read()
+    except OSError as e:
+        raise ConfigError(f"{options.file} cannot be read: {e.strerror}", kind="usage") from e
+    sequence, version = editing.import_position(api.open_existing(options.table), content, replaces=options.replace)
+    if options.json:
+        _print_json({"sequence": sequence, "delta_version": version})
+    else:
+        _print(f"imported as sequence {sequence}, version {version}")
+    return 0
+
+
 _CHECKPOINT_ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "export": _checkpoint_export,
+    "import": _checkpoint_import,
     "list": _checkpoint_list,
     "show": _checkpoint_show,
     "reset": _checkpoint_edit,

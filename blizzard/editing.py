@@ -10,19 +10,24 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+import orjson
+
 from blizzard.api import Job, SystemClock, open_existing
 from blizzard.core.batch import seal
+from blizzard.core.codec import CodecError, decode_state, encode_state
 from blizzard.core.ledger import LedgerEntry, decode_ledger
 from blizzard.core.log import CommitFacts
-from blizzard.core.recover import Fresh, Resume
+from blizzard.core.recover import Fresh, Refuse, Resume, decide_recovery
 from blizzard.core.state import FINISHED, CheckpointState, FileProgress, RecordsRead, SourceState, prune_finished
 from blizzard.core.types import BatchResult, SourceFile, find_file
 from blizzard.delta.commit import commit_batch
 from blizzard.delta.table import DeltaRsTable
-from blizzard.errors import ConfigError
+from blizzard.errors import ConfigError, Refused
 from blizzard.ports import CommitRequest
 from blizzard.progress import SilentProgress
 from blizzard.starting import state_to_go_on_from
+
+_EXPORT_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,15 +64,80 @@ def plan_skip(job: Job, path: str) -> Edit:
 
 def apply_edit(job: Job, edit: Edit) -> tuple[int, int]:
     """The sequence and the version the change was committed in."""
-    clock, progress = SystemClock(), SilentProgress()
     table = open_existing(job.table_root)
-    before, planned_ms = _position(job, table), clock.now_ms()
+    before = _position(job, table)
+    return _commit(table, replace(before, source_state=_with(before.source_state, edit)))
+
+
+def export_position(table: DeltaRsTable, pipeline: str, *, scan_commits: int = 100) -> bytes:
+    """The newest position of a pipeline, as a file to keep or to move."""
+    recovery = state_to_go_on_from(table, pipeline=pipeline, source=None, scan_commits=scan_commits)
+    if isinstance(recovery, Fresh):
+        raise _no_position(pipeline)
+    exported = {
+        "blizzard_position": _EXPORT_VERSION,
+        "pipeline": pipeline,
+        "table_id": table.table_id,
+        "sequence": recovery.state.sequence,
+        "app_id": encode_state(recovery.state),
+    }
+    return orjson.dumps(exported, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def import_position(table: DeltaRsTable, content: bytes, *, replaces: bool) -> tuple[int, int]:
+    """Go on in this table from an exported position, under the pipeline's next sequence here."""
+    state = _exported_state(content)
+    # A table with data and no position of ours is what an import is for.
+    recovery = decide_recovery(
+        table.observe(state.pipeline, scan_commits=100), pipeline=state.pipeline, source=None, start_from=None
+    )
+    if isinstance(recovery, Refuse) and recovery.kind != "table_has_data":
+        raise Refused(recovery.message, kind=recovery.kind)
+    if isinstance(recovery, Resume) and not replaces:
+        raise ConfigError(
+            f"pipeline {state.pipeline!r} has a position in this table already, sequence {recovery.state.sequence}; add"
+            f" --replace to go on from the imported one instead",
+            kind="usage",
+        )
+    here = recovery.state.sequence if isinstance(recovery, Resume) else 0
+    return _commit(
+        table,
+        replace(
+            state,
+            sequence=here,
+            run_id=os.urandom(6).hex(),
+            table_id=table.table_id,
+            add_path=None,
+            delta_version=table.version,
+            schema_fingerprint=table.schema_fingerprint,
+            pending_quarantine=(),
+            replayed={},
+            start_from="import",
+        ),
+    )
+
+
+def _exported_state(content: bytes) -> CheckpointState:
+    try:
+        fields = orjson.loads(content)
+        if fields["blizzard_position"] != _EXPORT_VERSION:
+            raise ConfigError("the file was exported by a newer version of blizzard", kind="usage")
+        state = decode_state(fields["app_id"])
+    except (orjson.JSONDecodeError, KeyError, TypeError, CodecError) as e:
+        raise ConfigError(f"the file is not an exported position: {e}", kind="usage") from e
+    if not isinstance(state, CheckpointState):
+        raise ConfigError("the file holds a position of the Rust program, which cannot be imported", kind="usage")
+    return state
+
+
+def _commit(table: DeltaRsTable, before: CheckpointState) -> tuple[int, int]:
+    clock = SystemClock()
+    planned_ms = clock.now_ms()
     after = replace(
         before,
         sequence=before.sequence + 1,
         batch_id=os.urandom(8).hex(),
         taken_at_ms=max(planned_ms, before.taken_at_ms),
-        source_state=_with(before.source_state, edit),
     )
     checkpoint = seal(after, BatchResult(), kind="edit")
     version = commit_batch(
@@ -77,9 +147,15 @@ def apply_edit(job: Job, edit: Edit) -> tuple[int, int]:
         planned_ms=planned_ms,
         attempts=3,
         clock=clock,
-        progress=progress,
+        progress=SilentProgress(),
     )
     return after.sequence, version
+
+
+def _no_position(pipeline: str) -> ConfigError:
+    return ConfigError(
+        f"pipeline {pipeline!r} has no position in this table; blizzard status shows which have", kind="usage"
+    )
 
 
 def _position(job: Job, table: DeltaRsTable) -> CheckpointState:
@@ -91,10 +167,7 @@ def _position(job: Job, table: DeltaRsTable) -> CheckpointState:
     )
     match recovery:
         case Fresh():
-            raise ConfigError(
-                f"pipeline {job.pipeline!r} has no position in this table; blizzard status shows which have",
-                kind="usage",
-            )
+            raise _no_position(job.pipeline)
         case Resume(state=state):
             job.quarantine(SilentProgress()).settle(state)
             return replace(

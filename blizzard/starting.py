@@ -47,7 +47,7 @@ def state_to_go_on_from(
     table: Table | None,
     *,
     pipeline: str,
-    source: SourceIdentity,
+    source: SourceIdentity | None,
     scan_commits: int,
     start_from: StartFrom | None = None,
 ) -> Resume | Fresh:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pytest
 from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
@@ -327,3 +328,24 @@ def test_an_idle_run_renews_a_position_before_it_expires(flow: Flow) -> None:
     assert (flow.run().sequence, newest(flow.table)) == (2, 2)
     change_payload(flow.table, lambda _: {})
     goes_on(flow, [0, 1, 2], "ledgers")
+
+
+def test_a_position_can_be_moved_to_a_copy_of_the_table(flow: Flow, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = runs(flow, 2)
+    kept = str(flow.folder / "position.json")
+    table = ["--table", str(flow.table)]
+    assert call(capsys, "checkpoint", "export", *table, "--pipeline", "p", "--out", kept)[0] == 0
+    assert call(capsys, "checkpoint", "export", *table, "--pipeline", "p", "--out", kept)[0] == 2
+    rows = DeltaTable(str(flow.table)).to_pyarrow_table()
+    flow.table.rename(flow.folder / "old")
+    deltalake.write_deltalake(str(flow.table), rows)
+    with pytest.raises(Refused):
+        flow.run()
+    code, text = call(capsys, "checkpoint", "import", *table, "--in", kept, "--json")
+    assert (code, json.loads(text)["sequence"]) == (0, 1)
+    goes_on(flow, expected, "log")
+    code, text = call(capsys, "checkpoint", "import", *table, "--in", kept)
+    assert code == 2
+    assert "--replace" in text
+    (flow.folder / "junk").write_text("{}")
+    assert call(capsys, "checkpoint", "import", *table, "--in", str(flow.folder / "junk"))[0] == 2
