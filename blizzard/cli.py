@@ -71,8 +71,32 @@ def build_parser() -> argparse.ArgumentParser:
     status.add_argument("--pattern", metavar="GLOB", help="the source's pattern, if the pipeline was given one")
     status.add_argument("--explain", action="store_true", help="what recovery would look at, decide, and why")
 
-    checkpoint = commands.add_parser("checkpoint", help="look at checkpoints")
-    actions = checkpoint.add_subparsers(dest="action", required=True, metavar="ACTION")
+    checkpoint = commands.add_parser("checkpoint", help="look at positions, keep one, or change one")
+    _checkpoint_actions(checkpoint.add_subparsers(dest="action", required=True, metavar="ACTION"))
+
+    files = commands.add_parser("files", help="which source file went in at which version, from the ledgers")
+    _table_arguments(files)
+    files.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
+
+    orphans = commands.add_parser(
+        "vacuum-orphans",
+        help="delete files of attempts that never committed",
+        description="Find Parquet files that blizzard wrote and no version of the table ever named. Deletes nothing"
+        " without --yes.",
+    )
+    _table_arguments(orphans)
+    orphans.add_argument("--quarantine", metavar="URI", help="the quarantine table; default: beside the table")
+    orphans.add_argument("--older-than", metavar="AGE", default="7d", help="such as 30d; at least, and by default, 7d")
+    orphans.add_argument("--yes", action="store_true", help="delete them; without this, they are only listed")
+
+    add_dlq_parser(commands)
+
+    schema = commands.add_parser("schema", help="infer a schema from records, compare one with a table's")
+    _schema_actions(schema.add_subparsers(dest="action", required=True, metavar="ACTION"))
+    return parser
+
+
+def _checkpoint_actions(actions: argparse._SubParsersAction[_Parser]) -> None:
     show = actions.add_parser("show", help="decode the newest payload, or that of one sequence")
     show.add_argument("sequence", metavar="N", nargs="?", type=int, help="the sequence; default: the newest")
     _table_arguments(show)
@@ -103,27 +127,6 @@ def build_parser() -> argparse.ArgumentParser:
             edit.add_argument("--from-record", metavar="N", type=int, help="the first line to read, counted from 0")
         edit.add_argument("--yes", action="store_true", help="do it; without this, only say what would be done")
         edit.add_argument("--json", action="store_true", help="as one JSON object")
-
-    files = commands.add_parser("files", help="which source file went in at which version, from the ledgers")
-    _table_arguments(files)
-    files.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
-
-    orphans = commands.add_parser(
-        "vacuum-orphans",
-        help="delete files of attempts that never committed",
-        description="Find Parquet files that blizzard wrote and no version of the table ever named. Deletes nothing"
-        " without --yes.",
-    )
-    _table_arguments(orphans)
-    orphans.add_argument("--quarantine", metavar="URI", help="the quarantine table; default: beside the table")
-    orphans.add_argument("--older-than", metavar="AGE", default="7d", help="such as 30d; at least, and by default, 7d")
-    orphans.add_argument("--yes", action="store_true", help="delete them; without this, they are only listed")
-
-    add_dlq_parser(commands)
-
-    schema = commands.add_parser("schema", help="infer a schema from records, compare one with a table's")
-    _schema_actions(schema.add_subparsers(dest="action", required=True, metavar="ACTION"))
-    return parser
 
 
 def _schema_actions(actions: argparse._SubParsersAction[_Parser]) -> None:
