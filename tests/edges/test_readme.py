@@ -52,4 +52,4 @@ def test_the_commands_of_the_readme_are_the_commands_there_are() -> None:
     from blizzard.cli import build_parser
 
     (commands,) = [a for a in build_parser()._actions if a.dest == "command"]
-    assert set(commands.choices or ()) == set(re.findall(r"\| `blizzard (\w+)", README))
+    assert set(commands.choices or ()) == set(re.findall(r"\| `blizzard ([\w-]+)", README))
