@@ -17,7 +17,7 @@ from blizzard.core.batch import seal
 from blizzard.core.codec import CodecError, decode_state, encode_state
 from blizzard.core.ledger import LedgerEntry, decode_ledger
 from blizzard.core.log import CommitFacts
-from blizzard.core.recover import Fresh, Refuse, Resume, decide_recovery
+from blizzard.core.recover import IMPORTED, Fresh, Refuse, Resume, decide_recovery
 from blizzard.core.state import FINISHED, CheckpointState, FileProgress, RecordsRead, SourceState, prune_finished
 from blizzard.core.types import BatchResult, SourceFile, find_file
 from blizzard.delta.commit import commit_batch
@@ -112,7 +112,7 @@ def import_position(table: DeltaRsTable, content: bytes, *, replaces: bool) -> t
             schema_fingerprint=table.schema_fingerprint,
             pending_quarantine=(),
             replayed={},
-            start_from="import",
+            start_from=IMPORTED,
         ),
     )
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from blizzard.core.ledger import ledger_versions
-from blizzard.core.log import CommitFacts
-from blizzard.core.recover import StartFrom
+from blizzard.core.log import CommitFacts, fence_version
+from blizzard.core.recover import IMPORTED, StartFrom
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import SourceFile, first_after
 
@@ -39,14 +39,19 @@ def compare_with_ledgers(
         unknown.pop(path, None)
     rewritten = []
     oldest: CommitFacts | None = None
+    imported_ms = 0
     for commit in commits if unknown else ():
         oldest = commit
+        if fence_version(commit, state.pipeline) is not None:
+            imported_ms = commit.timestamp_ms
         for path, version in ledger_versions(commit.user_metadata, state.pipeline):
             index = unknown.pop(path, None)  # the newest ledger that names a file has the last word on it
             if index is not None and (listing[index].size_bytes, listing[index].etag) != version:
                 rewritten.append(path)
         if not unknown:
             break
+    if state.start_from == IMPORTED:  # what was there before, another table's ledgers know
+        unknown = {path: i for path, i in unknown.items() if listing[i].seen_ms > imported_ms}
     if unknown and oldest is not None and oldest.version > 0:
         horizon_ms = oldest.timestamp_ms - _GRACE_MS
         unknown = {path: i for path, i in unknown.items() if listing[i].seen_ms >= horizon_ms}

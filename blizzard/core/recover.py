@@ -24,6 +24,9 @@ from blizzard.core.log import (
 from blizzard.core.state import CheckpointState, RustCheckpointState, SourceState
 from blizzard.core.types import SourceFile, SourceIdentity, find_file
 
+# In place of a StartFrom, in the state of a pipeline whose position came from another table.
+IMPORTED = "import"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartFrom:

@@ -343,6 +343,7 @@ def test_a_position_can_be_moved_to_a_copy_of_the_table(flow: Flow, capsys: pyte
         flow.run()
     code, text = call(capsys, "checkpoint", "import", *table, "--in", kept, "--json")
     assert (code, json.loads(text)["sequence"]) == (0, 1)
+    assert flow.run().late_files == 0
     goes_on(flow, expected, "log")
     code, text = call(capsys, "checkpoint", "import", *table, "--in", kept)
     assert code == 2
