@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -68,6 +69,10 @@ class WrongType(CodecError):
     kind = "payload_wrong_type"
 
 
+class BadChecksum(CodecError):
+    kind = "payload_checksum"
+
+
 def fence_app_id(pipeline: str) -> str:
     return FENCE_PREFIX + pipeline
 
@@ -80,7 +85,9 @@ def quarantine_app_id(pipeline: str, table_id: str) -> str:
 
 def encode_state(state: CheckpointState) -> str:
     """The appId of this state; refused when it would be larger than a reader of the log should have to bear."""
-    app_id = PREFIX + base64.b64encode(orjson.dumps(_state_to_json(state))).decode("ascii")
+    fields = _state_to_json(state)
+    fields["checksum"] = _checksum(fields)
+    app_id = PREFIX + base64.b64encode(orjson.dumps(fields)).decode("ascii")
     if len(app_id) > MAX_APP_ID_BYTES:
         raise PayloadTooLarge(f"checkpoint payload is {len(app_id)} bytes, the limit is {MAX_APP_ID_BYTES}")
     return app_id
@@ -158,6 +165,11 @@ def _state_to_json(state: CheckpointState) -> dict[str, Any]:
     }
 
 
+def _checksum(fields: Mapping[str, Any]) -> str:
+    """A letter changed in base64 can leave a sound payload with another mark, which would double or lose records."""
+    return hashlib.sha256(orjson.dumps(fields)).hexdigest()[:16]
+
+
 def _decode_v1(fields: dict[str, Any]) -> RustCheckpointState:
     return RustCheckpointState(
         source_state=_source_state(fields, versions={}),
@@ -170,6 +182,7 @@ _V2_FIELDS = frozenset(
         *("schema_version", "source_state", "delta_version", "pipeline", "sequence", "run_id", "batch_id"),
         *("taken_at_ms", "table_id", "add_path", "source", "file_versions", "schema_fingerprint", "start_from"),
         *("pending_quarantine", "replayed", "held_back", "list_from", "relist_watermark_ms", "prefix_marks"),
+        "checksum",
     ]
 )
 
@@ -178,8 +191,9 @@ def _decode_v2(fields: dict[str, Any]) -> CheckpointState:
     unknown = sorted(fields.keys() - _V2_FIELDS)
     if unknown:
         raise UnknownField(f"checkpoint has a field this version does not know: {unknown[0]}")
+    checksum = _text(fields, "checksum")
     source = _object(fields, "source")
-    return CheckpointState(
+    state = CheckpointState(
         pipeline=_text(fields, "pipeline"),
         sequence=_integer(fields, "sequence", at_least=1),
         run_id=_text(fields, "run_id"),
@@ -199,6 +213,9 @@ def _decode_v2(fields: dict[str, Any]) -> CheckpointState:
         relist_watermark_ms=_integer_or_none(fields, "relist_watermark_ms"),
         prefix_marks=_text_map(fields, "prefix_marks"),
     )
+    if checksum != _checksum({name: value for name, value in fields.items() if name != "checksum"}):
+        raise BadChecksum("checkpoint payload was changed after it was written: its checksum does not fit")
+    return state
 
 
 def _source_state(fields: dict[str, Any], *, versions: Mapping[str, Any]) -> SourceState:

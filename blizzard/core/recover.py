@@ -91,22 +91,24 @@ def decide_recovery(
         return _without_position(facts, pipeline, source, start_from)
     state, path = _state_of(found, pipeline), "log"
     if isinstance(state, Refuse):
-        state, path = _rebuild(state, facts, pipeline), "ledgers"
+        state, path = _rebuild(state, found, facts, pipeline), "ledgers"
     if isinstance(state, Refuse):
         return state
     refusal = _check_commit(state, found, facts) or _check_start(state, source, start_from)
     return refusal or Resume(state=state, version=found.version, path=path)
 
 
-def _rebuild(damaged: Refuse, facts: TableFacts, pipeline: str) -> CheckpointState | Refuse:
+def _rebuild(damaged: Refuse, found: CommitFacts, facts: TableFacts, pipeline: str) -> CheckpointState | Refuse:
     """The newest payload cannot be read: the one before it and the ledgers since say the same."""
     for i, commit in enumerate(facts.commits):
         base = pipelines_of([commit]).get(pipeline)
-        if base is not None:
-            try:
-                return fold_ledgers(base[1], reversed(facts.commits[:i]))
-            except CannotFold as e:
-                return replace(damaged, message=f"{damaged.message} Its ledgers do not replace it: {e}.")
+        if commit.version >= found.version or base is None or base[1].sequence != fence_version(commit, pipeline):
+            continue
+        try:
+            folded = fold_ledgers(base[1], reversed(facts.commits[:i]))
+        except CannotFold as e:
+            return replace(damaged, message=f"{damaged.message} Its ledgers do not replace it: {e}.")
+        return folded if folded.sequence == fence_version(found, pipeline) else damaged
     return damaged
 
 

@@ -15,12 +15,13 @@ from blizzard.core.fold import CannotFold, fold_ledgers
 from blizzard.core.log import CheckpointFacts, CommitFacts, Txn
 from blizzard.core.plan import Limits, is_drained, plan_batch
 from blizzard.core.recover import Resume
-from blizzard.core.state import CheckpointState
+from blizzard.core.state import CheckpointState, SourceState
 from blizzard.core.types import BatchResult, DataFile, Slice, SliceReport, SourceFile, TaskReport
 from tests.core.test_codec import example
 from tests.core.test_recover import decide, foreign, refusal, table
 
 LINES = 10
+START = example(sequence=0, delta_version=0, source_state=SourceState())
 
 
 def read(piece: Slice, lines: int) -> SliceReport:
@@ -90,7 +91,7 @@ names = st.lists(st.text("abcdef", min_size=1, max_size=3), min_size=1, max_size
 def test_the_fold_of_any_part_of_a_history_means_what_the_payload_says(
     names: list[str], amounts: list[int], data: st.DataObject
 ) -> None:
-    made = history(example(sequence=0, delta_version=0), names, amounts)
+    made = history(START, names, amounts)
     base = data.draw(st.integers(0, len(made) - 1))
     others = [foreign(100 + i) for i in range(2)]
     folded = fold_ledgers(made[base][1], [*(commit for commit, _ in made[base + 1 :]), *others])
@@ -105,7 +106,7 @@ def test_the_fold_of_any_part_of_a_history_means_what_the_payload_says(
 
 
 def test_a_damaged_payload_is_rebuilt_from_the_one_before_and_the_ledgers() -> None:
-    made = history(example(sequence=0, delta_version=0), list("abcdefgh"), [4] * 5)
+    made = history(START, list("abcdefgh"), [4] * 5)
     commits = [commit for commit, _ in made[:-2]] + [damaged(commit) for commit, _ in made[-2:]]
     fence = made[-1][1].sequence
     recovery = decide(table(*commits, fence=fence))
@@ -116,7 +117,7 @@ def test_a_damaged_payload_is_rebuilt_from_the_one_before_and_the_ledgers() -> N
 
 @pytest.mark.parametrize("mistake", ["gap", "no ledger", "other ledger", "kind", "from"])
 def test_anything_missing_or_contradicting_is_refused(mistake: str) -> None:
-    made = history(example(sequence=0, delta_version=0), list("abcdef"), [4] * 4)
+    made = history(START, list("abcdef"), [4] * 4)
     commits = [commit for commit, _ in made]
     broken = commits[2]
     metadata = broken.user_metadata or ""
