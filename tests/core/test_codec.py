@@ -131,7 +131,7 @@ def test_only_the_listed_fields_are_ever_encoded() -> None:
     # A field added to the state must be added to the codec by hand, with a look at what it could leak.
     encoded = set(decode_json(encode_state(example())))
     state_fields = set(CheckpointState.__dataclass_fields__)
-    assert encoded == state_fields | {"schema_version", "file_versions"}
+    assert encoded == state_fields | {"schema_version", "file_versions", "checksum"}
 
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
@@ -202,3 +202,14 @@ def test_any_json_in_any_field_is_an_error_or_a_state(value: Any, name: str) -> 
         decode_state(app_id(raw))
     except CodecError:
         pass
+
+
+@given(place=st.integers(0, 10**6), character=st.characters(codec="ascii"))
+def test_no_changed_character_leads_to_another_state(place: int, character: str) -> None:
+    whole = encode_state(example())
+    place = len(codec.PREFIX) + place % (len(whole) - len(codec.PREFIX))
+    changed = whole[:place] + character + whole[place + 1 :]
+    try:
+        assert decode_state(changed) == example()
+    except CodecError:
+        assert changed != whole
