@@ -359,15 +359,15 @@ def test_a_table_of_which_only_a_checkpoint_is_left_is_no_reason_for_a_traceback
     assert (last["error_kind"] is None) == (code == 0)
 
 
-def test_a_pipeline_whose_commits_are_only_in_a_checkpoint_is_refused_whatever_is_said(
-    tmp_path: Path, cli: Cli
-) -> None:
+def test_a_pipeline_whose_commits_are_only_in_a_checkpoint_is_never_begun_again(tmp_path: Path, cli: Cli) -> None:
     flow = Flow(tmp_path).first_run()
     only_a_checkpoint(flow.table)
     where = ["--source", str(flow.src), "--table", str(flow.table), "--pipeline", "p"]
-    for more in ([], ["--start-from", "beginning"], ["--start-from", "after:a.ndjson"]):
+    for more in (["--start-from", "beginning"], ["--start-from", "after:a.ndjson"]):
         code, last, _ = cli(*where, *more)
-        assert (code, last["error_kind"]) == (3, "position_not_found")
+        assert (code, last["error_kind"]) == (3, "start_from_rejected")
+    code, last, _ = cli(*where)
+    assert (code, last["recovery"], last["records"]) == (0, "delta_checkpoint", 0)
     assert ids(flow.table) == [0, 1, 2]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.ingesting import ids, ingest, write_ids
+from tests.ingesting import ingest, write_ids
 
 pytestmark = pytest.mark.spark
 
@@ -36,7 +36,7 @@ def test_a_position_outlives_the_cleanup_of_a_log_checkpointed_by_spark(
         for key in conf:
             spark.conf.unset(key)
     log = table / "_delta_log"
-    checkpoints = [path for path in log.iterdir() if ".checkpoint." in path.name]
+    checkpoints = [path for path in log.iterdir() if ".checkpoint." in path.name and path.suffix != ".crc"]
     assert checkpoints
     assert (len(checkpoints) > 1) == (policy == "multipart")
     assert all(len(path.name.split(".")) == 3 for path in checkpoints) == (policy == "classic")
@@ -46,4 +46,5 @@ def test_a_position_outlives_the_cleanup_of_a_log_checkpointed_by_spark(
     write_ids(tmp_path / "src/b.ndjson", 10, 20)
     summary = ingest(spark, tmp_path)
     assert (summary.recovery, summary.records) == ("delta_checkpoint", 10)
-    assert [i for i in ids(table) if i < 900] == list(range(20))
+    found = spark.read.format("delta").load(str(table)).where("id < 900").select("id").collect()
+    assert sorted(row.id for row in found) == list(range(20))
