@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import orjson
 
 from blizzard.api import Job, SystemClock, open_existing
-from blizzard.core.batch import seal
+from blizzard.core.batch import renewed_state, seal
 from blizzard.core.codec import CodecError, decode_state, encode_state
 from blizzard.core.ledger import LedgerEntry, decode_ledger
 from blizzard.core.log import CommitFacts
@@ -110,8 +110,6 @@ def import_position(table: DeltaRsTable, content: bytes, *, replaces: bool) -> t
             add_path=None,
             delta_version=table.version,
             schema_fingerprint=table.schema_fingerprint,
-            pending_quarantine=(),
-            replayed={},
             start_from=IMPORTED,
         ),
     )
@@ -133,12 +131,7 @@ def _exported_state(content: bytes) -> CheckpointState:
 def _commit(table: DeltaRsTable, before: CheckpointState) -> tuple[int, int]:
     clock = SystemClock()
     planned_ms = clock.now_ms()
-    after = replace(
-        before,
-        sequence=before.sequence + 1,
-        batch_id=os.urandom(8).hex(),
-        taken_at_ms=max(planned_ms, before.taken_at_ms),
-    )
+    after = renewed_state(before, batch_id=os.urandom(8).hex(), now_ms=planned_ms)
     checkpoint = seal(after, BatchResult(), kind="edit")
     version = commit_batch(
         table,
@@ -175,8 +168,6 @@ def _position(job: Job, table: DeltaRsTable) -> CheckpointState:
                 run_id=os.urandom(6).hex(),
                 delta_version=table.version,
                 schema_fingerprint=table.schema_fingerprint,
-                pending_quarantine=(),
-                replayed={},
             )
 
 

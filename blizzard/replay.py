@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from blizzard.api import Job, SystemClock, open_for_writing
 from blizzard.core.bad import BadPolicy
-from blizzard.core.batch import seal
+from blizzard.core.batch import renewed_state, seal
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, Budget, TaskPlan
 from blizzard.delta.commit import commit_batch
@@ -132,10 +132,7 @@ def state_after(
 ) -> CheckpointState:
     """The position in the source stays where it was."""
     return replace(
-        state,
-        sequence=state.sequence + 1,
-        batch_id=batch_id,
-        taken_at_ms=max(now_ms, state.taken_at_ms),
+        renewed_state(state, batch_id=batch_id, now_ms=now_ms),
         add_path=result.files[0].path,
         pending_quarantine=tuple(f.path for f in result.quarantine),
         replayed=replay_marks(chosen),

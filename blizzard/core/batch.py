@@ -75,7 +75,7 @@ def next_state(
 
 
 def renewed_state(previous: CheckpointState, *, batch_id: str, now_ms: int) -> CheckpointState:
-    """The same position under the next sequence: nothing was read."""
+    """The same position under the next sequence: nothing was read of the source."""
     return replace(
         previous,
         sequence=previous.sequence + 1,

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from blizzard.schema.evolve import Observations
     from blizzard.tasks.task import JobSpec
 
-_MAX_UNKNOWN_NAMES = 20
-
 
 class BrokenFile(Exception):
     """A file that cannot be read to its end."""
@@ -205,9 +203,7 @@ class Reading:
                 parsed = _without_rows(parsed, e)
 
     def _notice(self, parsed: ParsedBlock) -> None:
-        for name in parsed.unknown:
-            if name not in self.unknown_fields and len(self.unknown_fields) < _MAX_UNKNOWN_NAMES:
-                self.unknown_fields.append(name)
+        self.unknown_fields += parsed.unknown  # the parser names a field once, and not without end
         if parsed.observed is not None:
             self.observed = parsed.observed if self.observed is None else self.observed.merge(parsed.observed)
         if RESCUED_COLUMN in parsed.table.column_names:

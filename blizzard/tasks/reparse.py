@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -14,15 +13,12 @@ import pyarrow as pa
 from blizzard.core.types import BatchTicket, TaskReport
 from blizzard.schema.evolve import RESCUED_COLUMN, Observations
 from blizzard.source.lines import LongLine
-from blizzard.tasks.layout import BatchStamp, RowOrigin, UnusableOrigin, complete_table
+from blizzard.tasks.layout import RowOrigin, UnusableOrigin, complete_table
 from blizzard.tasks.parse import ParsedBlock, RecordParser
-from blizzard.tasks.partitioned import open_writer
-from blizzard.tasks.quarantine import BadRow, QuarantineWriter
-from blizzard.tasks.task import JobSpec
+from blizzard.tasks.quarantine import BadRow
+from blizzard.tasks.task import JobSpec, open_outputs, stamp_of
 
 _Reason: TypeAlias = tuple[str, str, str | None]  # kind, message, column
-
-_MAX_UNKNOWN_NAMES = 20
 
 
 class Reparsing:
@@ -31,28 +27,10 @@ class Reparsing:
     def __init__(self, spec: JobSpec, ticket: BatchTicket) -> None:
         self._spec = spec
         self._parser = RecordParser(spec.layout.record_schema, spec.parsing)
-        self._stamp = BatchStamp(
-            pipeline=spec.pipeline, sequence=ticket.sequence, ingested_at_us=ticket.planned_ms * 1000
-        )
-        name = f"blizzard-{spec.run_id}-{ticket.sequence:08d}-replay-{os.urandom(6).hex()}"
-        self._writer = open_writer(
-            spec.layout,
-            folder=spec.table_root,
-            name_prefix=name,
-            indexed_columns=spec.indexed_columns,
-            target_bytes=spec.target_file_bytes,
-            codec=spec.codec,
-        )
-        self._quarantine = QuarantineWriter(
-            folder=spec.quarantine_root,
-            name=f"{name}.parquet",
-            pipeline=spec.pipeline,
-            table_id=ticket.table_id,
-            sequence=ticket.sequence,
-            run_id=spec.run_id,
-        )
+        self._stamp = stamp_of(spec, ticket)
+        self._writer, self._quarantine = open_outputs(spec, ticket, "replay")
         self._bytes_read = self._rescued = 0
-        self._unknown: dict[str, None] = {}
+        self._unknown: list[str] = []
         self._observed: Observations | None = None
 
     def add(self, records: Sequence[dict[str, Any]]) -> None:
@@ -73,7 +51,7 @@ class Reparsing:
             bytes_read=self._bytes_read,
             quarantine=self._quarantine.close(),
             rescued=self._rescued,
-            unknown_fields=tuple(self._unknown)[:_MAX_UNKNOWN_NAMES],
+            unknown_fields=tuple(self._unknown),
             observed=self._observed,
         )
 
@@ -132,7 +110,7 @@ class Reparsing:
         self._quarantine.add(row)
 
     def _notice(self, parsed: ParsedBlock) -> None:
-        self._unknown |= dict.fromkeys(parsed.unknown)
+        self._unknown += parsed.unknown
         if parsed.observed is not None:
             self._observed = parsed.observed if self._observed is None else self._observed.merge(parsed.observed)
         if RESCUED_COLUMN in parsed.table.column_names:

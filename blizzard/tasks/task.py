@@ -16,7 +16,7 @@ from blizzard.core.types import BatchTicket, Slice, TaskFailure, TaskPlan, TaskR
 from blizzard.schema.layout import TableLayout
 from blizzard.source.decode import age_s
 from blizzard.tasks.layout import BatchStamp
-from blizzard.tasks.partitioned import open_writer
+from blizzard.tasks.partitioned import RowWriter, open_writer
 from blizzard.tasks.policy import ParsePolicy
 from blizzard.tasks.quarantine import QuarantineWriter, broken_file
 from blizzard.tasks.reading import BadRecordStop, BrokenFile, Reading, find_broken
@@ -47,6 +47,32 @@ class JobSpec:
     block_bytes: int = _BLOCK_BYTES
 
 
+def open_outputs(spec: JobSpec, ticket: BatchTicket, part: str) -> tuple[RowWriter, QuarantineWriter]:
+    """Where the rows and the bad records of one attempt go, under a name that no other attempt has."""
+    name = f"blizzard-{spec.run_id}-{ticket.sequence:08d}-{part}-{os.urandom(6).hex()}"
+    writer = open_writer(
+        spec.layout,
+        folder=spec.table_root,
+        name_prefix=name,
+        indexed_columns=spec.indexed_columns,
+        target_bytes=spec.target_file_bytes,
+        codec=spec.codec,
+    )
+    quarantine = QuarantineWriter(
+        folder=spec.quarantine_root,
+        name=f"{name}.parquet",
+        pipeline=spec.pipeline,
+        table_id=ticket.table_id,
+        sequence=ticket.sequence,
+        run_id=spec.run_id,
+    )
+    return writer, quarantine
+
+
+def stamp_of(spec: JobSpec, ticket: BatchTicket) -> BatchStamp:
+    return BatchStamp(pipeline=spec.pipeline, sequence=ticket.sequence, ingested_at_us=ticket.planned_ms * 1000)
+
+
 def run_task(spec: JobSpec, plan: TaskPlan, ticket: BatchTicket) -> TaskReport:
     broken: dict[str, BrokenFile] = {}
     while True:
@@ -69,24 +95,8 @@ def _failed(plan: TaskPlan, failure: TaskFailure) -> TaskReport:
 
 def _attempt(spec: JobSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[str, BrokenFile]) -> TaskReport:
     """Everything but the files that are known to break. Those are finished as they are, or left to the next run."""
-    name = f"blizzard-{spec.run_id}-{ticket.sequence:08d}-{plan.slot:04d}-{os.urandom(6).hex()}"
-    quarantine = QuarantineWriter(
-        folder=spec.quarantine_root,
-        name=f"{name}.parquet",
-        pipeline=spec.pipeline,
-        table_id=ticket.table_id,
-        sequence=ticket.sequence,
-        run_id=spec.run_id,
-    )
-    writer = open_writer(
-        spec.layout,
-        folder=spec.table_root,
-        name_prefix=name,
-        indexed_columns=spec.indexed_columns,
-        target_bytes=spec.target_file_bytes,
-        codec=spec.codec,
-    )
-    stamp = BatchStamp(pipeline=spec.pipeline, sequence=ticket.sequence, ingested_at_us=ticket.planned_ms * 1000)
+    writer, quarantine = open_outputs(spec, ticket, f"{plan.slot:04d}")
+    stamp = stamp_of(spec, ticket)
     reading = Reading(spec, plan.budget, stamp, writer, quarantine)
     retried = []
     try:

@@ -219,7 +219,7 @@ def where(flow: Flow) -> list[str]:
 
 
 def test_a_file_that_broke_is_read_again_from_where_it_broke(flow: Flow, capsys: pytest.CaptureFixture[str]) -> None:
-    from tests.contract.test_quarantine_contract import truncated
+    from tests.contract.test_broken_files_contract import truncated
 
     write_ids(flow.src / "a.ndjson", 0, 3)
     whole = truncated(flow)
