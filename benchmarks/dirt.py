@@ -15,6 +15,7 @@ from blizzard.source.decode import open_stream
 from blizzard.source.lines import read_blocks
 from blizzard.source.listing import list_source
 from blizzard.source.uri import locate_source
+from blizzard.store import open_store
 from blizzard.tasks.parse import RecordParser
 from blizzard.tasks.partitioned import open_writer
 from blizzard.tasks.task import JobSpec, run_task
@@ -84,14 +85,14 @@ def _bare(spec: JobSpec, source: str) -> tuple[int, int]:
     parser = RecordParser(spec.layout.record_schema)
     writer = open_writer(
         spec.layout,
-        folder=spec.table_root,
+        store=open_store(spec.table_root),
         name_prefix="bare",
         indexed_columns=spec.indexed_columns,
         target_bytes=spec.target_file_bytes,
         codec=spec.codec,
     )
     rows = 0
-    with open_stream(spec.source_root, _piece(source), spec.compression) as stream:
+    with open_stream(spec.source, _piece(source), spec.compression) as stream:
         for block in read_blocks(stream, block_bytes=spec.block_bytes, max_line_bytes=spec.max_record_bytes):
             table = parser.parse(block.data, first_of_file=block.first_line == 0, newlines=block.newlines).table
             rows += table.num_rows

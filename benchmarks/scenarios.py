@@ -25,7 +25,6 @@ from benchmarks.dirt import measure_dirt
 from benchmarks.generators import NESTED_DDL
 from benchmarks.measure import measure
 from benchmarks.results import ScenarioResult
-from blizzard.api import SystemClock
 from blizzard.core.batch import RunIdentity, next_state, seal, state_before
 from blizzard.core.plan import Limits, count_backlog, is_drained, plan_batch
 from blizzard.core.recover import Refuse, Resume, decide_recovery
@@ -44,6 +43,7 @@ from blizzard.core.types import (
 )
 from blizzard.delta.commit import commit_batch
 from blizzard.delta.table import DeltaRsPlace
+from blizzard.job import SystemClock
 from blizzard.ports import CommitRequest
 from blizzard.progress import SilentProgress
 from blizzard.schema.load import load_schema

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from blizzard import __version__
-from blizzard.dlq_arguments import add_dlq_parser
+from blizzard.dlq_arguments import add_config_arguments, add_dlq_parser
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.summary import Summary
 
@@ -137,6 +137,7 @@ def _schema_actions(actions: argparse._SubParsersAction[_Parser]) -> None:
     )
     infer.add_argument("--source", metavar="URI", required=True, help="folder, file or glob of NDJSON files")
     _sample_arguments(infer)
+    add_config_arguments(infer)
     infer.add_argument("--json", action="store_true", help="as one JSON object, with the counts of the sample")
 
     diff = actions.add_parser(
@@ -176,15 +177,7 @@ def _job_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _hints_argument(parser)
     parser.add_argument("--pipeline", metavar="NAME", help="name of this flow; default: derived from the source")
-    parser.add_argument("--config", metavar="FILE", help="YAML file; flags override it")
-    parser.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        dest="assignments",
-        help="set one key; repeatable",
-    )
+    add_config_arguments(parser)
     parser.add_argument(
         "--start-from",
         metavar="WHERE",
@@ -193,8 +186,9 @@ def _job_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _table_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--table", metavar="URI", required=True, help="the Delta table")
+    parser.add_argument("--table", metavar="URI", help="the Delta table")
     parser.add_argument("--json", action="store_true", help="as JSON")
+    add_config_arguments(parser)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -224,8 +218,9 @@ def _dispatch(options: argparse.Namespace) -> int:
 
 
 def make_job(options: argparse.Namespace) -> Any:
-    from blizzard import api
+    from blizzard import job
     from blizzard.config import load_config
+    from blizzard.session import settings_of
 
     config = load_config(
         file=options.config,
@@ -238,12 +233,13 @@ def make_job(options: argparse.Namespace) -> Any:
             "schema.hints": options.hints,
         },
     )
-    return api.make_job(
+    return job.make_job(
         config,
         pipeline=options.pipeline,
         start_from=options.start_from,
         max_batches=getattr(options, "max_batches", None),
         accepts_quarantine_loss=getattr(options, "accept_quarantine_loss", False),
+        spark_settings=settings_of(None),
     )
 
 
@@ -255,11 +251,11 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         try:
             _ingest(options, arguments, summary, stop)
         except Exception as e:
-            return _fail(e, summary, options.summary)
+            return _fail(e, summary, options)
     _tell(summary)
     if summary.status == "idle" and options.exit_99_when_idle:
         summary.exit_code = EXIT_IDLE
-    return _emit(summary, options.summary)
+    return _emit(summary, options)
 
 
 def _ingest(options: argparse.Namespace, arguments: Sequence[str], summary: Summary, stop: SignalStop) -> None:
@@ -288,12 +284,25 @@ def _check_destination(destination: str | None) -> None:
     """A summary that cannot be written is better known before the work than after it."""
     if destination is None:
         return
-    from blizzard.source.uri import local_path
+    from blizzard.store.uri import is_local, locate
 
-    path = local_path(destination, what="summary")
+    path = locate(destination, what="summary")
+    if not is_local(path):
+        return
     folder = os.path.dirname(path)
     if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
         raise ConfigError(f"--summary {destination}: not a file in a folder that can be written to", kind="summary")
+
+
+def _write_summary(summary: Summary, options: argparse.Namespace) -> None:
+    """By rename, so that nobody reads half of it; an object store never shows half of one."""
+    from blizzard.config import load_config
+    from blizzard.store import open_store
+    from blizzard.store.uri import locate
+
+    folder, name = locate(options.summary, what="summary").rsplit("/", 1)
+    config = load_config(file=options.config, assignments=tuple(options.assignments))
+    open_store(folder or "/", config.access("table", folder or "/")).put(name, summary.to_json().encode() + b"\n")
 
 
 def _tell(summary: Summary) -> None:
@@ -308,7 +317,7 @@ def _tell(summary: Summary) -> None:
     sys.stderr.write(f"{text}; table version {summary.delta_version}, {summary.seconds:.1f} s\n")
 
 
-def _fail(error: Exception, summary: Summary | None, destination: str | None) -> int:
+def _fail(error: Exception, summary: Summary | None, options: argparse.Namespace | None) -> int:
     known = isinstance(error, BlizzardError)
     kind, code = (error.kind, error.exit_code) if isinstance(error, BlizzardError) else ("internal", 1)
     if not known:
@@ -318,21 +327,16 @@ def _fail(error: Exception, summary: Summary | None, destination: str | None) ->
     if summary is None:
         return code
     summary.status, summary.exit_code, summary.error_kind, summary.error = "failed", code, kind, str(error)
-    return _emit(summary, destination)
+    return _emit(summary, options)
 
 
-def _emit(summary: Summary, destination: str | None) -> int:
-    """The JSON object, last on stdout, and to a file if asked: by rename, so that nobody reads half of it."""
-    if destination is not None and summary.error_kind != "summary":
-        from blizzard.source.uri import local_path
-
+def _emit(summary: Summary, options: argparse.Namespace | None) -> int:
+    """The JSON object, last on stdout, and to a file if asked."""
+    if options is not None and options.summary is not None and summary.error_kind != "summary":
         try:
-            path = local_path(destination, what="summary")
-            with open(path + ".tmp", "w", encoding="utf-8") as file:
-                file.write(summary.to_json() + "\n")
-            os.replace(path + ".tmp", path)
-        except (OSError, ConfigError) as e:
-            sys.stderr.write(f"blizzard: the summary could not be written to {destination}: {e} [summary]\n")
+            _write_summary(summary, options)
+        except (OSError, BlizzardError) as e:
+            sys.stderr.write(f"blizzard: the summary could not be written to {options.summary}: {e} [summary]\n")
             if summary.exit_code == 0:
                 summary.exit_code, summary.error_kind, summary.error = 1, "summary", str(e)
     try:

@@ -17,16 +17,17 @@ import orjson
 
 from blizzard import api
 from blizzard.cli import make_job
-from blizzard.config import load_config
+from blizzard.config import Config, load_config
+from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError, Refused, SchemaError
 from blizzard.inferring import InferredSchema, infer_from_source
 from blizzard.inspection import PipelineStatus, TableStatus, checkpoints, ingested_files, newest_payloads, payload_of
+from blizzard.job import open_existing, source_location
 from blizzard.progress import TerminalProgress
 from blizzard.schema.fit import schema_differences
 from blizzard.schema.layout import layout_of
 from blizzard.schema.load import load_schema
 from blizzard.source.listing import list_source
-from blizzard.source.uri import locate_source
 
 
 def dispatch(options: argparse.Namespace) -> int:
@@ -43,6 +44,16 @@ def dispatch(options: argparse.Namespace) -> int:
             return _schema_infer(options) if options.action == "infer" else _schema_diff(options)
         case _:
             return _files(options)
+
+
+def config_of(options: argparse.Namespace, **flags: Any) -> Config:
+    """The configuration of a command over a table: how to get to it."""
+    given = {"table.path": options.table} | flags
+    return load_config(file=options.config, assignments=tuple(options.assignments), flags=given)
+
+
+def open_table(options: argparse.Namespace) -> DeltaRsTable:
+    return open_existing(config_of(options))
 
 
 def _print(text: str) -> None:
@@ -77,7 +88,8 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
-    status = api.status(options.table, source=options.source, pattern=options.pattern, explain=options.explain)
+    given = {"source.path": options.source, "source.pattern": options.pattern}
+    status = api.table_status(config_of(options, **given), explain=options.explain)
     if options.json:
         _print_json(asdict(status))
     else:
@@ -123,7 +135,7 @@ def _time(ms: int) -> str:
 
 
 def _checkpoint_list(options: argparse.Namespace) -> int:
-    rows = checkpoints(api.open_existing(options.table), options.pipeline)
+    rows = checkpoints(open_table(options), options.pipeline)
     if options.json:
         for row in rows:
             _print(orjson.dumps(row).decode())
@@ -148,7 +160,7 @@ def _checkpoint_list(options: argparse.Namespace) -> int:
 
 
 def _checkpoint_show(options: argparse.Namespace) -> int:
-    table = api.open_existing(options.table)
+    table = open_table(options)
     if options.sequence is None:
         found = newest_payloads(table, options.pipeline)
     else:
@@ -190,9 +202,11 @@ def _checkpoint_edit(options: argparse.Namespace) -> int:
 def _vacuum_orphans(options: argparse.Namespace) -> int:
     from blizzard import dlq, orphans
 
-    root = dlq.quarantine_root(table=options.table, quarantine=options.quarantine)
-    found = orphans.find_orphans(api.open_existing(options.table), root, dlq.parse_age(options.older_than))
-    deleted = orphans.delete_orphans(found) if options.yes else 0
+    config = config_of(options)
+    root = dlq.quarantine_root(table=config["table.path"], quarantine=options.quarantine)
+    access = config.access("table", root)
+    found = orphans.find_orphans(open_existing(config), root, dlq.parse_age(options.older_than), access)
+    deleted = orphans.delete_orphans(found, access) if options.yes else 0
     size = sum(orphan.size_bytes for orphan in found)
     if options.json:
         _print_json({"files": [asdict(o) for o in found], "bytes": size, "deleted": deleted})
@@ -208,7 +222,7 @@ def _vacuum_orphans(options: argparse.Namespace) -> int:
 def _checkpoint_export(options: argparse.Namespace) -> int:
     from blizzard import dlq, editing
 
-    content = editing.export_position(api.open_existing(options.table), options.pipeline)
+    content = editing.export_position(open_table(options), options.pipeline)
     if options.out == "-":
         _print(content.decode().rstrip("\n"))
         return 0
@@ -226,7 +240,7 @@ def _checkpoint_import(options: argparse.Namespace) -> int:
             content = file.read()
     except OSError as e:
         raise ConfigError(f"{options.file} cannot be read: {e.strerror}", kind="usage") from e
-    sequence, version = editing.import_position(api.open_existing(options.table), content, replaces=options.replace)
+    sequence, version = editing.import_position(open_table(options), content, replaces=options.replace)
     if options.json:
         _print_json({"sequence": sequence, "delta_version": version})
     else:
@@ -245,7 +259,7 @@ _CHECKPOINT_ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
 
 
 def _files(options: argparse.Namespace) -> int:
-    rows = ingested_files(api.open_existing(options.table), options.pipeline)
+    rows = ingested_files(open_table(options), options.pipeline)
     if options.json:
         for row in rows:
             _print(orjson.dumps(row).decode())
@@ -276,8 +290,8 @@ def _infer(options: argparse.Namespace) -> InferredSchema:
         "schema.sample_records": options.sample_records,
         "schema.sample_files": options.sample_files,
     }
-    config = load_config(flags=flags)
-    location = locate_source(config["source.path"], config["source.pattern"])
+    config = load_config(file=options.config, assignments=tuple(options.assignments), flags=flags)
+    location = source_location(config)
     inferred = infer_from_source(location, list_source(location), config, TerminalProgress())
     if inferred is None:
         raise SchemaError(f"there is no record in {location.root} ({location.pattern})", kind="no_records")
@@ -297,7 +311,7 @@ def _schema_diff(options: argparse.Namespace) -> int:
     of_a_sample = (options.pattern, options.hints, options.sample_records, options.sample_files)
     if options.schema is not None and any(option is not None for option in of_a_sample):
         raise ConfigError("--pattern, --hints and --sample-* go with --source, not with --schema", kind="usage")
-    opened = api.open_existing(options.table)
+    opened = open_table(options)
     table = layout_of(opened.schema, opened.partition_columns).record_schema  # the others are not read from records
     if options.schema is not None:
         differences = schema_differences(load_schema(options.schema), table)

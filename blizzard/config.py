@@ -17,6 +17,9 @@ from blizzard.core.bad import BadPolicy
 from blizzard.core.plan import Limits
 from blizzard.errors import ConfigError
 from blizzard.schema.derived import PartitionSpec, parse_partition_by, parse_provenance
+from blizzard.store.access import Access, make_access, options_of_spark
+from blizzard.store.retry import RetryPolicy
+from blizzard.store.uri import is_local
 
 Parser = Callable[[str, Any], Any]
 
@@ -228,6 +231,13 @@ KEYS: dict[str, Key] = {
         default=60.0,
         help="a task stops at a record boundary after this time; 0 or null: never",
     ),
+    "retry.attempts": Key(
+        parse=_number(at_least=1), default=3, help="how often a request to a store is made before it has failed"
+    ),
+    "retry.base_ms": Key(
+        parse=_number(at_least=0), default=100, help="the first pause; each is about twice the one before"
+    ),
+    "retry.max_ms": Key(parse=_number(at_least=0), default=10_000, help="the longest pause"),
     "stop_grace_s": Key(
         parse=_seconds,
         default=20.0,
@@ -240,20 +250,37 @@ KEYS: dict[str, Key] = {
     ),
 }
 _SPARK_CONF = "spark.conf"
-NOT_BUILT = (
-    "late_files",
-    "retry",
-    "storage_options",
-)
+# Keys below these are not ours to name one by one. Later ones win over earlier ones for the source or the table.
+_STORAGE = ("storage_options", "source.storage_options", "table.storage_options")
+_FAMILIES = (_SPARK_CONF, *_STORAGE)
+NOT_BUILT = ("late_files",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     values: Mapping[str, Any]
-    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    # What is below `spark.conf`, `storage_options` and their like. Credentials may be among it.
+    families: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
 
     def __getitem__(self, key: str) -> Any:
         return self.values[key]
+
+    @property
+    def spark_conf(self) -> Mapping[str, str]:
+        return self.families.get(_SPARK_CONF, {})
+
+    def access(self, place: str, root: str, spark_settings: Mapping[str, str] | None = None) -> Access:
+        """How to get to the `source` or the `table`: options given, else what Spark's settings say, else neither."""
+        options: dict[str, str] = {}
+        if not is_local(root):
+            options = options_of_spark({**(spark_settings or {}), **self.spark_conf}, root)
+            for family in ("storage_options", f"{place}.storage_options"):
+                options |= dict(make_access(self.families.get(family, {}), retry=self.retry, what=family).options)
+        return make_access(options, retry=self.retry)
+
+    @property
+    def retry(self) -> RetryPolicy:
+        return RetryPolicy(attempts=self["retry.attempts"], base_ms=self["retry.base_ms"], max_ms=self["retry.max_ms"])
 
     def require(self, key: str, flag: str) -> str:
         value = self.values[key]
@@ -304,18 +331,21 @@ def load_config(
 
 def make_config(given: Mapping[str, Any]) -> Config:
     values = {name: key.default for name, key in KEYS.items()}
-    spark_conf: dict[str, str] = {}
+    families: dict[str, dict[str, str]] = {}
     for name, raw in given.items():
         value = _resolve_env(name, raw) if isinstance(raw, str) else raw
-        if name.startswith(_SPARK_CONF + "."):
-            spark_conf[name.removeprefix(_SPARK_CONF + ".")] = _conf_value(value)
+        family = next((f for f in _FAMILIES if name.startswith(f + ".")), None)
+        if family is not None:
+            families.setdefault(family, {})[name.removeprefix(family + ".")] = _conf_value(value)
         elif name in KEYS:
             values[name] = KEYS[name].parse(name, value)
         else:
             raise _unknown_key(name)
     if values["schema.ddl"] is not None and values["schema.file"] is not None:
         raise ConfigError("give schema.ddl or schema.file, not both")
-    return Config(values=values, spark_conf=spark_conf)
+    for family in _STORAGE:
+        make_access(families.get(family, {}), retry=RetryPolicy(), what=family)  # a misspelt name, told at once
+    return Config(values=values, families=families)
 
 
 def _conf_value(value: Any) -> str:
@@ -325,7 +355,7 @@ def _conf_value(value: Any) -> str:
 def _unknown_key(name: str) -> ConfigError:
     if any(name == key or name.startswith(key + ".") for key in NOT_BUILT):
         return ConfigError(f"{name} belongs to a feature this version does not have", kind="not_built")
-    near = difflib.get_close_matches(name, [*KEYS, _SPARK_CONF], n=1, cutoff=0.0)
+    near = difflib.get_close_matches(name, [*KEYS, *_FAMILIES], n=1, cutoff=0.0)
     return ConfigError(f"unknown key {name!r}; did you mean {near[0]!r}?", kind="unknown_key")
 
 

@@ -23,7 +23,8 @@ from blizzard.durable import sync
 from blizzard.errors import ConfigError
 from blizzard.ports import Clock
 from blizzard.progress import SilentProgress
-from blizzard.source.uri import local_path
+from blizzard.store.access import NO_ACCESS, Access
+from blizzard.store.uri import locate
 from blizzard.tasks.quarantine import Selection
 
 PURGE_APP_ID = "blizzard-dlq-purge"
@@ -36,14 +37,14 @@ Record: TypeAlias = dict[str, Any]  # a row of the quarantine table
 def quarantine_root(*, table: str | None, quarantine: str | None) -> str:
     """Where the quarantine table of a table is: beside it, unless it was put elsewhere."""
     if quarantine:
-        return local_path(quarantine, what="quarantine table")
+        return locate(quarantine, what="quarantine table")
     if not table:
         raise ConfigError("--table or --quarantine is missing", kind="usage")
-    return local_path(table, what="table") + "_quarantine"
+    return locate(table, what="table") + "_quarantine"
 
 
-def open_quarantine(root: str, clock: Clock) -> DeltaRsQuarantine:
-    return DeltaRsQuarantine(root=root, clock=clock, progress=SilentProgress())
+def open_quarantine(root: str, clock: Clock, access: Access = NO_ACCESS) -> DeltaRsQuarantine:
+    return DeltaRsQuarantine(root=root, clock=clock, progress=SilentProgress(), access=access)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +197,6 @@ def purge(quarantine: DeltaRsQuarantine, selection: Selection) -> int:
     return quarantine.delete(selection, app_id=PURGE_APP_ID)
 
 
-def purge_older(root: str, days: int, clock: Clock) -> int:
+def purge_older(quarantine: DeltaRsQuarantine, days: int) -> int:
     """Delete what has been in quarantine for more than this many days."""
-    selection = Selection(before=moment_before(clock, timedelta(days=days)))
-    return purge(open_quarantine(root, clock), selection)
+    return purge(quarantine, Selection(before=moment_before(quarantine.clock, timedelta(days=days))))

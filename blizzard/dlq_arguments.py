@@ -42,15 +42,6 @@ def add_dlq_parser(commands: Any) -> None:
     replay = actions.add_parser("replay", help="parse them again and append what passes now", description=_REPLAY_HELP)
     replay.add_argument("--source", metavar="URI", help="the pipeline's source, as its runs are given it")
     _table_arguments(replay, pipeline="the pipeline's name, as its runs are given it; default: derived from the source")
-    replay.add_argument("--config", metavar="FILE", help="YAML file, as for run; flags override it")
-    replay.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        dest="assignments",
-        help="set one key, as for run; repeatable",
-    )
     replay.add_argument("--accept-quarantine-loss", action="store_true", help="as for run")
     # What only a new table or a new pipeline needs.
     replay.set_defaults(schema=None, infer=False, hints=None, start_from=None)
@@ -74,6 +65,20 @@ def _table_arguments(parser: argparse.ArgumentParser, *, pipeline: str = "only t
     parser.add_argument("--file", metavar="NAME", help="only this source file, by its path below the source")
     parser.add_argument("--kind", metavar="KIND", help="only this kind of error, such as not_json")
     parser.add_argument("--json", action="store_true", help="as JSON")
+    add_config_arguments(parser)
+
+
+def add_config_arguments(parser: argparse.ArgumentParser) -> None:
+    """For commands over a table too: a store may need `storage_options`."""
+    parser.add_argument("--config", metavar="FILE", help="YAML file; flags override it")
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        dest="assignments",
+        help="set one key, such as storage_options.AWS_REGION=eu-west-1; repeatable",
+    )
 
 
 def _positive(text: str) -> int:

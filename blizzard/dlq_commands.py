@@ -10,11 +10,11 @@ from itertools import islice
 import orjson
 
 from blizzard import dlq
-from blizzard.commands import print_table
+from blizzard.commands import config_of, print_table
 from blizzard.delta.quarantine import DeltaRsQuarantine
 from blizzard.dlq_arguments import SHOWN_CHARS
 from blizzard.errors import ConfigError
-from blizzard.source.uri import file_uri, local_path
+from blizzard.store.uri import local_path, show_uri
 from blizzard.tasks.quarantine import Selection
 
 
@@ -33,10 +33,10 @@ def dispatch(options: argparse.Namespace) -> int:
 
 
 def _open(options: argparse.Namespace) -> DeltaRsQuarantine:
-    from blizzard.api import SystemClock
+    from blizzard.job import SystemClock
 
     root = dlq.quarantine_root(table=options.table, quarantine=options.quarantine)
-    return dlq.open_quarantine(root, SystemClock())
+    return dlq.open_quarantine(root, SystemClock(), config_of(options).access("table", root))
 
 
 def _selection(options: argparse.Namespace) -> Selection:
@@ -55,7 +55,7 @@ def _list(options: argparse.Namespace) -> int:
     records, complete = sum(g.records for g in groups), sum(g.complete for g in groups)
     if options.json:
         shown = [asdict(g) | {"oldest": dlq.time_text(g.oldest), "newest": dlq.time_text(g.newest)} for g in groups]
-        whole = {"quarantine": file_uri(quarantine.root), "records": records, "complete": complete, "groups": shown}
+        whole = {"quarantine": show_uri(quarantine.root), "records": records, "complete": complete, "groups": shown}
         _print(orjson.dumps(whole).decode())
     elif not groups:
         _print_nothing(options)

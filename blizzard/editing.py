@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from blizzard.api import Job, SystemClock, open_existing
 from blizzard.core.batch import renewed_state, seal
 from blizzard.core.codec import CodecError, decode_state, encode_state
 from blizzard.core.ledger import LedgerEntry, decode_ledger
@@ -23,6 +22,7 @@ from blizzard.core.types import BatchResult, SourceFile, find_file
 from blizzard.delta.commit import commit_batch
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError, Refused
+from blizzard.job import Job, SystemClock, open_existing
 from blizzard.ports import CommitRequest
 from blizzard.progress import SilentProgress
 from blizzard.starting import state_to_go_on_from
@@ -41,7 +41,7 @@ class Edit:
 
 def plan_reset(job: Job, path: str, from_record: int | None) -> Edit:
     """The file is read again: from where it broke, or from the record that is given."""
-    table, file = open_existing(job.table_root), _listed(job, path)
+    table, file = open_existing(job.config), _listed(job, path)
     known = _newest_entry(table.scan_back(), job.pipeline, path)
     if from_record is None:
         if known is not None and known.finished and known.broken is None:
@@ -64,7 +64,7 @@ def plan_skip(job: Job, path: str) -> Edit:
 
 def apply_edit(job: Job, edit: Edit) -> tuple[int, int]:
     """The sequence and the version the change was committed in."""
-    table = open_existing(job.table_root)
+    table = open_existing(job.config)
     before = _position(job, table)
     return _commit(table, replace(before, source_state=_with(before.source_state, edit)))
 

@@ -11,6 +11,8 @@ from blizzard.schema import DeltaSchema
 from blizzard.schema.evolve import RESCUED_COLUMN
 from blizzard.schema.fit import schema_differences
 from blizzard.schema.layout import TableLayout, apply_layout, layout_of
+from blizzard.source.uri import SourceLocation
+from blizzard.store.access import Access
 from blizzard.tasks.policy import ParsePolicy, Unknown
 from blizzard.tasks.task import JobSpec
 
@@ -55,16 +57,19 @@ def layout_of_table(config: Config, table: DeltaRsTable) -> TableLayout:
 def job_spec(
     config: Config,
     *,
-    source_root: str,
+    source: SourceLocation,
     table_root: str,
     quarantine_root: str,
+    table_access: Access,
     layout: TableLayout,
     indexed_columns: int,
     pipeline: str,
     run_id: str,
 ) -> JobSpec:
     return JobSpec(
-        source_root=source_root,
+        source_root=source.root,
+        source_access=source.access,
+        table_access=table_access,
         compression=config["source.compression"],
         table_root=table_root,
         layout=layout,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 
-from blizzard.api import Job, SystemClock, open_for_writing
 from blizzard.core.bad import BadPolicy
 from blizzard.core.batch import renewed_state, seal
 from blizzard.core.state import CheckpointState
@@ -20,6 +19,7 @@ from blizzard.delta.quarantine import DeltaRsQuarantine, replay_marks
 from blizzard.errors import ConfigError, Refused
 from blizzard.inflight import CommitQueue, ThreadBackground
 from blizzard.ingesting import BatchIngest
+from blizzard.job import Job, SystemClock, open_for_writing
 from blizzard.ports import CommitRequest, Ports, Progress, StopRequest, Table
 from blizzard.preparing import layout_of_table, parse_policy, with_rescued_column
 from blizzard.progress import SilentProgress
@@ -27,6 +27,7 @@ from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
 from blizzard.starting import RunSettings, Start
 from blizzard.stopping import NeverStop
+from blizzard.store import open_store
 from blizzard.summary import Summary
 from blizzard.tasks.quarantine import Selection
 from blizzard.tasks.reparse import Reparsing
@@ -142,7 +143,7 @@ def state_after(
 def _forget(spec: JobSpec, result: BatchResult) -> None:
     """Nothing was committed, so nobody has heard of these files."""
     for file in result.quarantine:
-        os.unlink(os.path.join(spec.quarantine_root, file.path))
+        open_store(spec.quarantine_root, spec.table_access).delete(file.path)
 
 
 class QuarantineIngestor:

@@ -93,15 +93,27 @@ def _start(conf: Mapping[str, str]) -> tuple[Any, bool]:
         raise Temporary(f"the Spark session could not be started: {e}", kind="spark_session") from e
 
 
+def settings_of(spark: Any) -> dict[str, str]:
+    """The settings of a running session. A Connect session has no context to ask; its own configuration is what counts.
+
+    Under spark-submit the settings are there before a session is: pass None."""
+    if spark is None:
+        if "PYSPARK_GATEWAY_PORT" not in os.environ:
+            return {}
+        from pyspark import SparkConf, SparkContext
+
+        SparkContext._ensure_initialized()
+        return dict(SparkConf().getAll())
+    context = getattr(spark, "_sc", None)
+    return dict(context.getConf().getAll()) if context is not None else {}
+
+
 def _is_local(master: str | None) -> bool:
     return master is None or master.startswith("local")
 
 
 def _submitted_master() -> str | None:
-    from pyspark import SparkConf
-
-    master = SparkConf().get("spark.master")
-    return None if master is None else str(master)
+    return settings_of(None).get("spark.master")
 
 
 def _local_conf() -> dict[str, str]:

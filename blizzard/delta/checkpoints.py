@@ -6,7 +6,6 @@ position. Classic, multipart and v2 checkpoints are read; only complete ones.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from blizzard.core.log import CheckpointFacts, Txn
+from blizzard.delta.log import LOG_FOLDER
 from blizzard.errors import Refused
+from blizzard.store.files import Store
+from blizzard.store.uri import join
 
 _CLASSIC = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _PART = re.compile(r"(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
@@ -24,19 +26,18 @@ _V2 = re.compile(r"(\d{20})\.checkpoint\.[0-9a-fA-F-]{36}\.(?:json|parquet)")
 _COMPACTED = re.compile(r"(\d{20})\.(\d{20})\.compacted\.json")
 
 
-def read_newest_checkpoint(table_root: str, at_most: int) -> CheckpointFacts | None:
+def read_newest_checkpoint(store: Store, at_most: int) -> CheckpointFacts | None:
     """The Txns of the newest complete checkpoint up to this version, and of compacted logs after it."""
-    folder = os.path.join(table_root, "_delta_log")
-    names = os.listdir(folder)
+    names = store.names(LOG_FOLDER)
     complete = _complete_checkpoints(names)
     version = max((v for v in complete if v <= at_most), default=None)
     found: dict[str, Txn] = {}
     if version is not None:
         for name in complete[version]:
-            found |= {txn.app_id: txn for txn in _txns_of(os.path.join(folder, name))}
+            found |= {txn.app_id: txn for txn in _txns_of(store, f"{LOG_FOLDER}/{name}")}
     for start, end, name in sorted(_compacted(names)):
         if end <= at_most and (version is None or start > version):
-            found |= {txn.app_id: txn for txn in _txns_of(os.path.join(folder, name))}
+            found |= {txn.app_id: txn for txn in _txns_of(store, f"{LOG_FOLDER}/{name}")}
             version = end
     return None if version is None else CheckpointFacts(version=version, txns=tuple(found.values()))
 
@@ -62,26 +63,26 @@ def _compacted(names: list[str]) -> Iterator[tuple[int, int, str]]:
             yield int(match[1]), int(match[2]), name
 
 
-def _txns_of(path: str) -> Iterator[Txn]:
+def _txns_of(store: Store, name: str) -> Iterator[Txn]:
     try:
-        for txn in _json_rows(path) if path.endswith(".json") else _parquet_rows(path):
+        for txn in _json_rows(store, name) if name.endswith(".json") else _parquet_rows(store, name):
             yield Txn(app_id=txn["appId"], version=int(txn["version"]), last_updated_ms=txn.get("lastUpdated"))
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as e:
         raise Refused(
-            f"{path} is damaged ({e}), and the JSON commits before it are gone. Restore them from a backup.",
+            f"{join(store.root, name)} is damaged ({e}), and the JSON commits before it are gone. Restore them from a"
+            f" backup.",
             kind="log_damaged",
         ) from e
 
 
-def _json_rows(path: str) -> Iterator[dict[str, Any]]:
-    with open(path, "rb") as file:
-        for line in file:
-            if b'"txn"' in line and (txn := orjson.loads(line).get("txn")):
-                yield txn
+def _json_rows(store: Store, name: str) -> Iterator[dict[str, Any]]:
+    for line in (store.read(name) or b"").splitlines():
+        if b'"txn"' in line and (txn := orjson.loads(line).get("txn")):
+            yield txn
 
 
-def _parquet_rows(path: str) -> Iterator[dict[str, Any]]:
-    with pq.ParquetFile(path) as file:
+def _parquet_rows(store: Store, name: str) -> Iterator[dict[str, Any]]:
+    with store.open_seekable(name) as content, pq.ParquetFile(content) as file:
         if "txn" not in file.schema_arrow.names:
             return
         for batch in file.iter_batches(columns=["txn"]):

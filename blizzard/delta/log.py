@@ -5,29 +5,29 @@ Goes from the newest commit backwards, so that the cost is the scan window and n
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import orjson
 
 from blizzard.core.log import CommitFacts, Txn
-from blizzard.durable import sync
 from blizzard.errors import Refused
+from blizzard.store.files import Store
+from blizzard.store.uri import join
+
+LOG_FOLDER = "_delta_log"
 
 
-def commit_path(table_root: str, version: int) -> str:
-    return os.path.join(table_root, "_delta_log", f"{version:020d}.json")
+def commit_name(version: int) -> str:
+    return f"{LOG_FOLDER}/{version:020d}.json"
 
 
-def read_commit(table_root: str, version: int) -> CommitFacts | None:
+def read_commit(store: Store, version: int) -> CommitFacts | None:
     """One commit, or None where its JSON is not there (cleaned up)."""
-    path = commit_path(table_root, version)
-    try:
-        with open(path, "rb") as file:
-            lines = file.read().splitlines()
-    except FileNotFoundError:
+    content = store.read(commit_name(version))
+    if content is None:
         return None
+    lines = content.splitlines()
     info: dict[str, Any] = {}
     txns, removes = [], False
     try:
@@ -55,17 +55,14 @@ def read_commit(table_root: str, version: int) -> CommitFacts | None:
         )
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as e:
         raise Refused(
-            f"{path} is damaged ({e}). Nothing was changed. Restore it from a backup.", kind="log_damaged"
+            f"{join(store.root, commit_name(version))} is damaged ({e}). Nothing was changed. Restore it from backup.",
+            kind="log_damaged",
         ) from e
 
 
-def commit_identity(table_root: str, version: int) -> tuple[int, int, int] | None:
+def commit_identity(store: Store, version: int) -> tuple[Any, ...] | None:
     """What tells a commit file from another of the same name; None where it has been cleaned up."""
-    try:
-        info = os.stat(commit_path(table_root, version))
-    except FileNotFoundError:
-        return None
-    return info.st_ino, info.st_mtime_ns, info.st_size
+    return store.identity(commit_name(version))
 
 
 def _text(value: Any) -> str | None:
@@ -78,39 +75,38 @@ def _mode(info: dict[str, Any]) -> str | None:
     return str(mode) if mode is not None else None
 
 
-def scan_back(table_root: str, newest: int) -> Iterator[CommitFacts]:
+def scan_back(store: Store, newest: int) -> Iterator[CommitFacts]:
     """Commits from `newest` down to the first gap."""
     for version in range(newest, -1, -1):
-        commit = read_commit(table_root, version)
+        commit = read_commit(store, version)
         if commit is None:
             return
         yield commit
 
 
-def commits_between(table_root: str, after: int, up_to: int) -> tuple[CommitFacts, ...]:
+def commits_between(store: Store, after: int, up_to: int) -> tuple[CommitFacts, ...]:
     """Every commit in (after, up_to], newest first; a gap is refused, since what it hides may matter."""
     commits = []
     for version in range(up_to, after, -1):
-        commit = read_commit(table_root, version)
+        commit = read_commit(store, version)
         if commit is None:
             raise Refused(
                 f"version {version} of the table is missing from _delta_log, though blizzard has seen version {after}."
-                f" Restore {os.path.basename(commit_path(table_root, version))} from a backup.",
+                f" Restore {commit_name(version)} from a backup.",
                 kind="log_gap",
             )
         commits.append(commit)
     return tuple(commits)
 
 
-def newest_commit(table_root: str, at_least: int) -> int:
+def newest_commit(store: Store, at_least: int) -> int:
     """The newest version whose JSON exists, starting from one that is known. Costs one probe per new commit."""
     version = at_least
-    while os.path.exists(commit_path(table_root, version + 1)):
+    while store.stat(commit_name(version + 1)) is not None:
         version += 1
     return version
 
 
-def sync_commit(table_root: str, version: int) -> None:
+def sync_commit(store: Store, version: int) -> None:
     """Put a commit on the disk, entry and folder: delta-rs leaves that to the operating system."""
-    for path in (commit_path(table_root, version), os.path.join(table_root, "_delta_log")):
-        sync(path)
+    store.sync(commit_name(version), LOG_FOLDER)

@@ -9,7 +9,6 @@ A replay's commit also says which records it took: `settle` first deletes those,
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,11 +24,13 @@ from deltalake.transaction import AddAction
 from blizzard.core.codec import quarantine_app_id
 from blizzard.core.state import CheckpointState
 from blizzard.delta import log
-from blizzard.durable import sync
 from blizzard.errors import BlizzardError, ConfigError, Refused, Temporary
 from blizzard.ports import Clock, Progress
 from blizzard.schema.fit import schema_differences
-from blizzard.source.uri import file_uri
+from blizzard.store import open_store
+from blizzard.store.access import NO_ACCESS, Access
+from blizzard.store.files import Store
+from blizzard.store.uri import delta_uri
 from blizzard.tasks.quarantine import ARROW_SCHEMA, QUARANTINE_SCHEMA, Selection, read_footer
 from blizzard.testing.faults import reach
 
@@ -45,6 +46,11 @@ class DeltaRsQuarantine:
     clock: Clock
     progress: Progress
     accepts_loss: bool = False  # the user's word that pending files which are gone may be given up
+    access: Access = NO_ACCESS
+
+    @property
+    def store(self) -> Store:
+        return open_store(self.root, self.access)
 
     def settle(self, state: CheckpointState) -> None:
         """Make the table hold what this committed state named."""
@@ -62,7 +68,7 @@ class DeltaRsQuarantine:
                     table.update_incremental()
                 # Asked after the deletion: a Txn that is already loaded is no conflict to an append.
                 if self._is_settled(table, state):
-                    log.sync_commit(self.root, int(table.version()))
+                    log.sync_commit(self.store, int(table.version()))
                 else:
                     self._append(table, state)
                 return
@@ -77,10 +83,10 @@ class DeltaRsQuarantine:
         ) from cause
 
     def open(self) -> DeltaTable | None:
-        if not os.path.isdir(os.path.join(self.root, "_delta_log")):
+        if next(self.store.walk(log.LOG_FOLDER), None) is None:
             return None
         try:
-            table = DeltaTable(file_uri(self.root))
+            table = DeltaTable(delta_uri(self.root), storage_options=self.access.for_delta_rs(self.root))
         except TableNotFoundError:
             return None
         except (DeltaError, OSError, ValueError) as e:
@@ -116,7 +122,7 @@ class DeltaRsQuarantine:
         schema = pa.schema([ARROW_SCHEMA.field(name) for name in needed])
         try:
             for name in table.get_add_actions(flatten=True).column("path").to_pylist():
-                with pq.ParquetFile(os.path.join(self.root, name), buffer_size=1 << 20) as file:
+                with self.store.open_seekable(name) as content, pq.ParquetFile(content) as file:
                     for batch in file.iter_batches(batch_size=_rows_at_once(file.metadata), columns=needed):
                         rows = pa.Table.from_batches([batch]).select(needed).cast(schema)
                         rows = rows.filter(selection.mask(rows))
@@ -150,10 +156,8 @@ class DeltaRsQuarantine:
         metrics = table.delete(selection.predicate, commit_properties=stamp, post_commithook_properties=_HOOKS)
         # The records that stay were copied to new files, which delta-rs leaves to the operating system as it does
         # the commit that names them.
-        for name in _added_by(self.root, int(table.version())):
-            sync(os.path.join(self.root, name))
-        sync(self.root)
-        log.sync_commit(self.root, int(table.version()))
+        self.store.sync(*_added_by(self.store, int(table.version())), "")
+        log.sync_commit(self.store, int(table.version()))
         return int(metrics["num_deleted_rows"])
 
     def _wait_before(self, attempt: int) -> None:
@@ -162,13 +166,15 @@ class DeltaRsQuarantine:
 
     def _create(self) -> DeltaTable:
         try:
-            os.makedirs(self.root, exist_ok=True)
+            self.store.make_root()
             table = DeltaTable.create(
-                file_uri(self.root), schema=deltalake.Schema.from_json(orjson.dumps(QUARANTINE_SCHEMA).decode())
+                delta_uri(self.root),
+                schema=deltalake.Schema.from_json(orjson.dumps(QUARANTINE_SCHEMA).decode()),
+                storage_options=self.access.for_delta_rs(self.root),
             )
         except OSError as e:
             raise ConfigError(f"the quarantine table at {self.root} cannot be created: {e}", kind="table_create") from e
-        log.sync_commit(self.root, 0)
+        log.sync_commit(self.store, 0)
         return table
 
     def _is_settled(self, table: DeltaTable, state: CheckpointState) -> bool:
@@ -179,7 +185,7 @@ class DeltaRsQuarantine:
         adds = []
         for name in state.pending_quarantine:
             try:
-                file = read_footer(self.root, name)
+                file = read_footer(self.store, name)
             except FileNotFoundError:
                 self._tell_lost(name, state)
                 continue
@@ -194,7 +200,7 @@ class DeltaRsQuarantine:
             post_commithook_properties=_HOOKS,
         )
         reach("quarantine.after")
-        log.sync_commit(self.root, log.newest_commit(self.root, int(table.version())))
+        log.sync_commit(self.store, log.newest_commit(self.store, int(table.version())))
 
     def _tell_lost(self, name: str, state: CheckpointState) -> None:
         message = (
@@ -250,6 +256,6 @@ def _rows_at_once(footer: pq.FileMetaData) -> int:
     return int(min(_READ_ROWS, max(1, _READ_BYTES / max(1.0, row_bytes))))
 
 
-def _added_by(root: str, version: int) -> list[str]:
-    with open(log.commit_path(root, version), "rb") as file:
-        return [orjson.loads(line)["add"]["path"] for line in file if line.startswith(b'{"add"')]
+def _added_by(store: Store, version: int) -> list[str]:
+    lines = (store.read(log.commit_name(version)) or b"").splitlines()
+    return [orjson.loads(line)["add"]["path"] for line in lines if line.startswith(b'{"add"')]

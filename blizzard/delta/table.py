@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import deltalake
 import orjson
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
 from blizzard.core.codec import fence_app_id
@@ -23,13 +23,16 @@ from blizzard.core.types import DataFile
 from blizzard.delta import log
 from blizzard.delta.checkpoints import read_newest_checkpoint
 from blizzard.delta.features import check_features
-from blizzard.errors import ConfigError, Refused, Temporary
+from blizzard.errors import BlizzardError, ConfigError, Refused, Temporary
 from blizzard.ports import Clock, CommitRequest
 from blizzard.schema import DeltaSchema
 from blizzard.schema.ddl import show_type
 from blizzard.schema.derived import derived_columns, show_derivation
 from blizzard.schema.fit import fingerprint
-from blizzard.source.uri import file_uri
+from blizzard.store import open_store
+from blizzard.store.access import NO_ACCESS, Access
+from blizzard.store.files import Store
+from blizzard.store.uri import delta_uri, is_local
 from blizzard.testing.faults import reach
 
 # One unique appId per commit grows every Delta checkpoint for ever (2,000 commits: 692 KB) unless they expire.
@@ -40,9 +43,10 @@ _UNIT_MS = {"second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_
 
 
 class DeltaRsTable:
-    def __init__(self, root: str, handle: DeltaTable) -> None:
-        self._root, self._handle = root, handle
-        self._newest_seen = log.commit_identity(root, self.version)
+    def __init__(self, root: str, handle: DeltaTable, access: Access = NO_ACCESS) -> None:
+        self._root, self._handle, self._access = root, handle, access
+        self._store = open_store(root, access)
+        self._newest_seen = log.commit_identity(self._store, self.version)
 
     @property
     def root(self) -> str:
@@ -87,7 +91,7 @@ class DeltaRsTable:
     def ddl_at(self, version: int) -> str | None:
         """The schema as it was in this version; None where that version can no longer be opened."""
         try:
-            schema = DeltaTable(file_uri(self._root), version=version).schema()
+            schema = _open_handle(self._root, self._access, version=version).schema()
         except (DeltaError, OSError, ValueError):
             return None
         return show_type(orjson.loads(schema.to_json()))
@@ -102,14 +106,14 @@ class DeltaRsTable:
 
     def refresh(self) -> None:
         # A handle only looks for newer versions. In a table that was dropped and made anew it would find some.
-        if log.commit_identity(self._root, self.version) != self._newest_seen:
+        if log.commit_identity(self._store, self.version) != self._newest_seen:
             raise Refused(
                 f"version {self.version} of the table at {self._root} is no longer the commit that was read: the table"
                 f" was dropped, replaced or restored from a copy. Nothing was committed.",
                 kind="table_replaced",
             )
         self._handle.update_incremental()
-        self._newest_seen = log.commit_identity(self._root, self.version)
+        self._newest_seen = log.commit_identity(self._store, self.version)
 
     def fence(self, pipeline: str) -> int | None:
         version = self._handle.transaction_version(fence_app_id(pipeline))
@@ -121,7 +125,7 @@ class DeltaRsTable:
         definitive = fence is None and not self.txns_expire
         commits: list[CommitFacts] = []
         needed_down_to: int | None = None
-        for commit in log.scan_back(self._root, self.version):
+        for commit in log.scan_back(self._store, self.version):
             commits.append(commit)
             # A damaged payload does not end the search: the one before it and the ledgers since may replace it.
             if needed_down_to is None and (sound := pipelines_of([commit]).get(pipeline)):
@@ -141,7 +145,7 @@ class DeltaRsTable:
         return self._with_checkpoint(facts) if is_lost else facts
 
     def _with_checkpoint(self, facts: TableFacts) -> TableFacts:
-        checkpoint = read_newest_checkpoint(self._root, self.version)
+        checkpoint = read_newest_checkpoint(self._store, self.version)
         if checkpoint is None:
             return facts
         named = {state.add_path for state in states_in(checkpoint.txns)}
@@ -154,11 +158,11 @@ class DeltaRsTable:
     def commits_after(self, version: int) -> tuple[CommitFacts, ...]:
         """All commits after `version` up to the newest in the log, which may be newer than this handle."""
         # The handle may know of versions behind a gap, which a probe forward would not find.
-        newest = max(self.version, log.newest_commit(self._root, max(version, 0)))
-        return log.commits_between(self._root, version, newest)
+        newest = max(self.version, log.newest_commit(self._store, max(version, 0)))
+        return log.commits_between(self._store, version, newest)
 
     def scan_back(self) -> Iterator[CommitFacts]:
-        return log.scan_back(self._root, self.version)
+        return log.scan_back(self._store, self.version)
 
     def append(self, request: CommitRequest) -> None:
         partition_by = self.partition_columns
@@ -202,13 +206,13 @@ class DeltaRsTable:
                 post_commithook_properties=_HOOKS,
             )
             self._handle.update_incremental()
-            self._newest_seen = log.commit_identity(self._root, self.version)
+            self._newest_seen = log.commit_identity(self._store, self.version)
         if self.schema_fingerprint != fingerprint(schema):
             raise Temporary("another writer changed the table's schema at the same time", kind="schema_changed")
         self.make_durable(self.version)
 
     def make_durable(self, version: int) -> None:
-        log.sync_commit(self._root, version)
+        log.sync_commit(self._store, version)
 
 
 # Log cleanup by a writer has corrupted tables (delta-rs#2174, #3692); retention is the table owner's business.
@@ -217,43 +221,43 @@ _HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=F
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaRsPlace:
-    """A local folder that is, or will be, a Delta table."""
+    """A folder, or a prefix of a bucket, that is or will be a Delta table."""
 
     root: str
     schema: DeltaSchema | None  # for creating it
     clock: Clock
     partition_by: tuple[str, ...] = ()  # for creating it too
+    access: Access = NO_ACCESS
 
     def open(self) -> DeltaRsTable | None:
-        if not os.path.exists(self.root):
-            return None
-        if not os.path.isdir(self.root):
-            raise ConfigError(f"the table path {self.root} is a file, not a folder", kind="not_a_delta_table")
-        if not os.path.isdir(os.path.join(self.root, "_delta_log")):
-            if os.listdir(self.root):
-                raise ConfigError(
-                    f"{self.root} is not empty and is not a Delta table (it has no _delta_log). Choose another path,"
-                    f" or convert it first.",
-                    kind="not_a_delta_table",
-                )
+        store = open_store(self.root, self.access)
+        if next(store.walk(log.LOG_FOLDER), None) is None:
+            self._require_room(store)
             return None
         try:
-            return DeltaRsTable(self.root, DeltaTable(file_uri(self.root)))
-        except TableNotFoundError as e:
-            if not os.listdir(os.path.join(self.root, "_delta_log")):
-                return None
-            raise Refused(f"the table at {self.root} cannot be opened: {e}", kind="table_unreadable") from e
+            return DeltaRsTable(self.root, _open_handle(self.root, self.access), self.access)
         except (DeltaError, OSError, ValueError) as e:
-            raise Refused(f"the table at {self.root} cannot be opened: {e}", kind="table_unreadable") from e
+            raise _unreadable(self.root, e) from e
+
+    def _require_room(self, store: Store) -> None:
+        if is_local(self.root) and os.path.exists(self.root) and not os.path.isdir(self.root):
+            raise ConfigError(f"the table path {self.root} is a file, not a folder", kind="not_a_delta_table")
+        if next(store.walk(), None) is not None:
+            raise ConfigError(
+                f"{self.root} is not empty and is not a Delta table (it has no _delta_log). Choose another path,"
+                f" or convert it first.",
+                kind="not_a_delta_table",
+            )
 
     def create(self, pipeline: str) -> None:
         if self.schema is None:
             raise ConfigError("a new table needs a schema", kind="schema")
-        fence = Transaction(fence_app_id(pipeline), 0, self.clock.now_ms())
+        fence, store = Transaction(fence_app_id(pipeline), 0, self.clock.now_ms()), open_store(self.root, self.access)
         try:
-            os.makedirs(self.root, exist_ok=True)
+            store.make_root()
             DeltaTable.create(
-                file_uri(self.root),
+                delta_uri(self.root),
+                storage_options=self.access.for_delta_rs(self.root),
                 schema=deltalake.Schema.from_json(orjson.dumps(self.schema).decode()),
                 partition_by=list(self.partition_by),
                 configuration={_RETENTION_KEY: TXN_RETENTION},
@@ -277,7 +281,15 @@ class DeltaRsPlace:
                     kind="schema_changed",
                 ) from e
             return
-        log.sync_commit(self.root, 0)
+        log.sync_commit(store, 0)
+
+
+def _open_handle(root: str, access: Access, *, version: int | None = None) -> DeltaTable:
+    return DeltaTable(delta_uri(root), version=version, storage_options=access.for_delta_rs(root))
+
+
+def _unreadable(root: str, error: Exception) -> BlizzardError:
+    return Refused(f"the table at {root} cannot be opened: {error}", kind="table_unreadable")
 
 
 def _derived(schema: DeltaSchema) -> dict[str, str]:

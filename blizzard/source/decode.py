@@ -5,18 +5,17 @@ A file is never read whole, and a stream that ends early is an error, never a sh
 
 from __future__ import annotations
 
-import os
-import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Protocol
+from io import BufferedReader
+from typing import Any, Protocol
 
 import pyarrow as pa
 from isal import igzip, isal_zlib
 
 from blizzard.core.types import Slice
-from blizzard.source.listing import etag_of
+from blizzard.store.files import FileChanged, FileUnavailable, Store
 
 _GZIP_MAGIC = b"\x1f\x8b"
 # A zstd file may begin with a skippable frame.
@@ -39,38 +38,19 @@ class UnreadableSource(Exception):
 
 
 @contextmanager
-def open_stream(root: str, piece: Slice, compression: str) -> Iterator[ByteStream]:
-    """The decompressed bytes of a file. Leaving the block checks that the file did not change meanwhile."""
-    path = os.path.join(root, piece.path)
+def open_stream(store: Store, piece: Slice, compression: str) -> Iterator[ByteStream]:
+    """The decompressed bytes of exactly the file that was listed."""
     try:
-        file = open(path, "rb")  # noqa: SIM115
-    except FileNotFoundError as e:
-        raise UnreadableSource("source_changed", "the file is gone since it was listed") from e
-    except OSError as e:
-        raise UnreadableSource("unreadable", f"the file cannot be opened: {e.strerror}") from e
-    with file:
-        _check_unchanged(file, piece)
-        yield _decompress(file, piece.path, compression)
-        _check_unchanged(file, piece)
+        with store.open_pinned(piece) as file:
+            yield _decompress(file, piece.path, compression)
+    except FileChanged as e:
+        raise UnreadableSource("source_changed", str(e)) from e
+    except FileUnavailable as e:
+        raise UnreadableSource(e.kind, str(e)) from e
 
 
-def age_s(root: str, path: str) -> float:
-    """How long ago the file was written to; for ever if it is gone."""
-    try:
-        return time.time() - os.stat(os.path.join(root, path)).st_mtime
-    except OSError:
-        return float("inf")
-
-
-def _check_unchanged(file: BinaryIO, piece: Slice) -> None:
-    info = os.fstat(file.fileno())
-    if (info.st_size, etag_of(info)) != (piece.size_bytes, piece.etag):
-        raise UnreadableSource("source_changed", "the file changed after it was listed; is it still being written?")
-
-
-def _decompress(file: BinaryIO, name: str, compression: str) -> ByteStream:
-    head = file.read(4)
-    file.seek(0)
+def _decompress(file: BufferedReader, name: str, compression: str) -> ByteStream:
+    head = file.peek(4)[:4]
     said = _by_name(name) if compression == "auto" else compression
     found = "gzip" if head.startswith(_GZIP_MAGIC) else "zstd" if head in _ZSTD_MAGICS else "none"
     if not head:
@@ -92,7 +72,7 @@ def _decompress(file: BinaryIO, name: str, compression: str) -> ByteStream:
 class _Gzip:
     """Reads multi-member files to their end, and raises on a missing trailer or a wrong checksum."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BufferedReader) -> None:
         self._stream = igzip.IGzipFile(fileobj=file, mode="rb")
 
     def read(self, size: int, /) -> bytes:
@@ -107,7 +87,7 @@ class _Gzip:
 class _Zstd:
     """Arrow's reader: it goes through all frames and raises on a cut one, which zstandard's takes for an end."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BufferedReader) -> None:
         self._stream = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
 
     def read(self, size: int, /) -> bytes:

@@ -17,6 +17,7 @@ from wcmatch import glob
 from blizzard.core.types import Listing
 from blizzard.errors import BadFile, ConfigError, Temporary
 from blizzard.source.uri import SourceLocation
+from blizzard.store.local import seen_ms_of
 
 
 def list_source(source: SourceLocation) -> Listing:
@@ -32,8 +33,7 @@ def list_source(source: SourceLocation) -> Listing:
             paths.append(path)
             sizes.append(info.st_size)
             mtimes_ns.append(info.st_mtime_ns)
-            # `mv` and `cp -p` keep old mtimes; ctime says when the name appeared here.
-            seen_ms.append(max(info.st_mtime_ns, info.st_ctime_ns) // 1_000_000)
+            seen_ms.append(seen_ms_of(info))
     except PermissionError as e:
         raise ConfigError(f"the source cannot be listed: {e}", kind="source_not_readable") from e
     except FileNotFoundError as e:
@@ -98,7 +98,3 @@ def _stat(entry: os.DirEntry[str], path: str) -> os.stat_result:
     if not stat.S_ISREG(info.st_mode):
         raise BadFile(f"{entry.path} is not a regular file", kind="source_not_readable")
     return info
-
-
-def etag_of(info: os.stat_result) -> str:
-    return str(info.st_mtime_ns)

@@ -1,4 +1,4 @@
-"""Source and table locations: what the user typed, as one normalised identity and one local path.
+"""What the user named as the source, as one identity and one place to read from.
 
 The identity goes into the checkpoint, so the same folder must always give the same text.
 """
@@ -9,74 +9,78 @@ import hashlib
 import os
 import re
 from dataclasses import dataclass
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote
 
 from blizzard.core.types import SourceIdentity
 from blizzard.errors import ConfigError
+from blizzard.store import open_store
+from blizzard.store.access import NO_ACCESS, Access
+from blizzard.store.files import Store
+from blizzard.store.uri import is_local, locate, show_uri
 
 DEFAULT_PATTERN = "**/*.{ndjson,jsonl}{,.gz,.zst}"
 _GLOB = re.compile(r"[*?\[{]")
+_DATA_FILE = re.compile(r"\.(?:ndjson|jsonl|json|gz|zst|zstd)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLocation:
-    root: str  # local path
+    root: str  # local path, or a URI in its normal form
     pattern: str
     identity: SourceIdentity
     only: str | None = None  # the source is this one file
+    access: Access = NO_ACCESS
+
+    @property
+    def store(self) -> Store:
+        return open_store(self.root, self.access)
 
 
-def local_path(uri: str, *, what: str) -> str:
-    """The absolute local path of a plain path or a file: URI."""
-    if not uri:
-        raise ConfigError(f"the {what} is empty", kind="usage")
-    try:
-        uri.encode()
-    except UnicodeEncodeError as e:
-        raise ConfigError(f"the {what} {os.fsencode(uri)!r} is not UTF-8", kind="usage") from e
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", uri)
-    if scheme is None:
-        return os.path.abspath(os.path.expanduser(uri))
-    if scheme.group(1).lower() != "file":
-        raise ConfigError(
-            f"{what} {uri!r}: this version reads and writes local disk only; {scheme.group(1)}: is not supported yet",
-            kind="unsupported_scheme",
-        )
-    parts = urlsplit(uri)
-    if parts.netloc not in ("", "localhost"):
-        raise ConfigError(f"{what} {uri!r}: a file URI has three slashes, file:///path", kind="usage")
-    # urlsplit would cut a '?' or '#' off a file name; they are ordinary characters in one.
-    return os.path.abspath(unquote(uri[len(scheme.group(0)) :].removeprefix("//localhost").removeprefix("//")))
-
-
-def file_uri(path: str) -> str:
-    return "file://" + quote(path)
-
-
-def locate_source(uri: str, pattern: str | None = None) -> SourceLocation:
+def locate_source(uri: str, pattern: str | None = None, access: Access = NO_ACCESS) -> SourceLocation:
     """A folder, one file, or a glob below a folder."""
-    path = local_path(uri, what="source")
+    path = locate(uri, what="source")
     only = None
-    if _GLOB.search(path) and not os.path.exists(path):
+    if _GLOB.search(path) and not _exists(path, access):
         if pattern is not None:
             raise ConfigError("the source already has a pattern; leave source.pattern out", kind="usage")
         folder, pattern = _split_glob(path)
-    elif os.path.isfile(path):
+    elif _is_file(path, access):
         if pattern is not None:
             raise ConfigError(f"source {uri!r} is one file; leave source.pattern out", kind="usage")
-        folder, only = os.path.split(path)
+        folder, only = path.rsplit("/", 1)
+        folder = folder or "/"
         pattern = re.sub(r"([*?\[\]{}!\\])", r"\\\1", only)
     else:
         folder = path
     # The default goes by its name: adding an ending to it must not make every pipeline another one.
-    identity = SourceIdentity(root=file_uri(folder), pattern=pattern or "default")
-    return SourceLocation(root=folder, pattern=pattern or DEFAULT_PATTERN, identity=identity, only=only)
+    identity = SourceIdentity(root=show_uri(folder), pattern=pattern or "default")
+    return SourceLocation(root=folder, pattern=pattern or DEFAULT_PATTERN, identity=identity, only=only, access=access)
+
+
+def _exists(path: str, access: Access) -> bool:
+    return os.path.exists(path) if is_local(path) else _is_file(path, access)
+
+
+def _is_file(path: str, access: Access) -> bool:
+    if is_local(path):
+        return os.path.isfile(path)
+    folder, name = path.rsplit("/", 1)
+    # A request only where the name suggests it: most sources are folders.
+    return folder.count("/") >= 2 and _DATA_FILE.search(name) is not None and _is_object(folder, name, access)
+
+
+def _is_object(folder: str, name: str, access: Access) -> bool:
+    return open_store(folder, access).stat(name) is not None
 
 
 def _split_glob(path: str) -> tuple[str, str]:
-    parts = path.split(os.sep)
+    scheme, rest = ("", path) if is_local(path) else path.split("://", 1)
+    parts = rest.split("/")
     first = next(i for i, part in enumerate(parts) if _GLOB.search(part))
-    return os.sep.join(parts[:first]) or os.sep, "/".join(parts[first:])
+    if scheme and first == 0:
+        raise ConfigError(f"source {path!r}: a bucket cannot be a pattern", kind="usage")
+    folder = "/".join(parts[:first])
+    return (f"{scheme}://{folder}" if scheme else folder or "/"), "/".join(parts[first:])
 
 
 def default_pipeline(identity: SourceIdentity) -> str:

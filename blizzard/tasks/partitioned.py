@@ -15,6 +15,7 @@ import pyarrow as pa
 from blizzard.core.types import DataFile
 from blizzard.schema.arrow import to_arrow
 from blizzard.schema.layout import TableLayout
+from blizzard.store.files import Store
 from blizzard.tasks.partitions import PartitionValues, split_rows
 from blizzard.tasks.stats import indexed_leaves
 from blizzard.tasks.write import ParquetRoller, about_parquet_bytes, row_group_bytes, sync_folders
@@ -37,7 +38,7 @@ class RowWriter(Protocol):
 def open_writer(
     layout: TableLayout,
     *,
-    folder: str,
+    store: Store,
     name_prefix: str,
     indexed_columns: int,
     target_bytes: int,
@@ -47,7 +48,7 @@ def open_writer(
     """A writer of rows with all columns of the layout."""
     make_roller = partial(
         ParquetRoller,
-        folder=folder,
+        store=store,
         schema=to_arrow(layout.data_schema),
         # Delta counts data columns only: a partition column takes no place among the indexed ones.
         leaves=indexed_leaves(layout.data_schema, indexed_columns),
@@ -59,7 +60,7 @@ def open_writer(
     return PartitionedWriter(
         make_roller,
         partition_by=layout.partition_by,
-        folder=folder,
+        store=store,
         name_prefix=name_prefix,
         group_bytes=row_group_bytes(target_bytes),
         max_open=max_open,
@@ -72,13 +73,13 @@ class PartitionedWriter:
         make_roller: Callable[..., ParquetRoller],
         *,
         partition_by: tuple[str, ...],
-        folder: str,
+        store: Store,
         name_prefix: str,
         group_bytes: int,
         max_open: int,
     ) -> None:
         self._make_roller, self._partition_by, self._max_open = make_roller, partition_by, max_open
-        self._folder, self._name_prefix, self._group_bytes = folder, name_prefix, group_bytes
+        self._store, self._name_prefix, self._group_bytes = store, name_prefix, group_bytes
         # Rows wait here unsplit: taking the rows of a partition costs the same for few of them as for many.
         self._unsplit: list[pa.Table] = []
         self._unsplit_bytes = 0
@@ -111,11 +112,11 @@ class PartitionedWriter:
             self._rollers[values].finish_file()
         files = self.files
         if files:
-            sync_folders(self._folder, files)
+            sync_folders(self._store, files)
         return tuple(files)
 
     def abandon(self) -> None:
-        """Close what is open and leave it where it is: nobody will name these files."""
+        """Nobody will name these files."""
         for roller in self._rollers.values():
             roller.abandon()
 

@@ -5,7 +5,6 @@ Every row says where the bytes came from and why they are here; the bytes themse
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -15,9 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from blizzard.core.types import DataFile, Slice
-from blizzard.durable import sync
 from blizzard.schema import DeltaSchema
 from blizzard.schema.arrow import to_arrow
+from blizzard.store.files import Sink, Store
 
 _COLUMNS = {
     "pipeline": "string",
@@ -139,12 +138,13 @@ def broken_file(piece: Slice, *, line: int | None, kind: str, message: str) -> B
 class QuarantineWriter:
     """At most one file per task. Nothing is made where there is nothing bad."""
 
-    def __init__(self, *, folder: str, name: str, pipeline: str, table_id: str, sequence: int, run_id: str) -> None:
-        self._folder, self._name = folder, name
+    def __init__(self, *, store: Store, name: str, pipeline: str, table_id: str, sequence: int, run_id: str) -> None:
+        self._store, self._name = store, name
         self._stamp = {"pipeline": pipeline, "table_id": table_id, "sequence": sequence, "run_id": run_id}
         self._buffer: list[BadRow] = []
         self._buffer_bytes = 0
         self._writer: Any = None
+        self._sink: Sink | None = None
         self.rows = 0
 
     def add(self, row: BadRow) -> None:
@@ -156,27 +156,27 @@ class QuarantineWriter:
 
     def close(self) -> tuple[DataFile, ...]:
         self._flush()
-        if self._writer is None:
+        if self._sink is None:
             return ()
         self._writer.close()
-        self._writer = None
-        path = os.path.join(self._folder, self._name)
-        sync(path)
-        sync(self._folder)
-        return (read_footer(self._folder, self._name),)
+        self._sink.close()
+        self._writer = self._sink = None
+        self._store.sync("")
+        return (read_footer(self._store, self._name),)
 
     def abandon(self) -> None:
-        """Close what is open and leave it where it is: nobody will name it."""
-        if self._writer is not None:
+        """Nobody will name what was written."""
+        if self._sink is not None:
             self._writer.close()
-            self._writer = None
+            self._sink.abort()
+            self._writer = self._sink = None
 
     def _flush(self) -> None:
         if not self._buffer:
             return
         if self._writer is None:
-            os.makedirs(self._folder, exist_ok=True)
-            self._writer = pq.ParquetWriter(os.path.join(self._folder, self._name), ARROW_SCHEMA, compression="zstd")
+            self._sink = self._store.create(self._name)
+            self._writer = pq.ParquetWriter(self._sink.target, ARROW_SCHEMA, compression="zstd")
         self._writer.write_table(_to_table(self._buffer, self._stamp))
         self._buffer, self._buffer_bytes = [], 0
 
@@ -200,15 +200,17 @@ def _to_table(rows: list[BadRow], stamp: dict[str, Any]) -> pa.Table:
     return pa.table([pa.array(columns[field.name], field.type) for field in ARROW_SCHEMA], schema=ARROW_SCHEMA)
 
 
-def read_footer(folder: str, name: str) -> DataFile:
+def read_footer(store: Store, name: str) -> DataFile:
     """What a commit has to know of a file that is already there. FileNotFoundError if it is not."""
-    path = os.path.join(folder, name)
-    info = os.stat(path)
-    rows = pq.read_metadata(path).num_rows
+    info = store.stat(name)
+    if info is None:
+        raise FileNotFoundError(name)
+    with store.open_seekable(name) as content:
+        rows = pq.read_metadata(content).num_rows
     return DataFile(
         path=name,
-        size_bytes=info.st_size,
+        size_bytes=info.size_bytes,
         rows=rows,
         stats=f'{{"numRecords":{rows}}}',
-        modified_ms=info.st_mtime_ns // 1_000_000,
+        modified_ms=info.seen_ms,
     )

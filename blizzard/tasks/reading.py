@@ -103,7 +103,7 @@ class Reading:
         progress = _Progress(piece)
         self._slices.append(progress)
         try:
-            with open_stream(self._spec.source_root, piece, self._spec.compression) as stream:
+            with open_stream(self._spec.source, piece, self._spec.compression) as stream:
                 blocks = read_blocks(
                     stream,
                     block_bytes=self._spec.block_bytes,
@@ -247,7 +247,7 @@ def find_broken(spec: JobSpec, pieces: Iterable[Slice]) -> dict[str, BrokenFile]
         lines = 0
         try:
             check_path(piece.path, spec.layout)
-            with open_stream(spec.source_root, piece, spec.compression) as stream:
+            with open_stream(spec.source, piece, spec.compression) as stream:
                 while chunk := stream.read(spec.block_bytes):
                     lines += chunk.count(b"\n")
         except UnusableOrigin as e:

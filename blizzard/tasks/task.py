@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from blizzard.core.bad import BadPolicy
 from blizzard.core.types import BatchTicket, Slice, TaskFailure, TaskPlan, TaskReport
 from blizzard.schema.layout import TableLayout
-from blizzard.source.decode import age_s
+from blizzard.store import open_store
+from blizzard.store.access import NO_ACCESS, Access
+from blizzard.store.files import Store
 from blizzard.tasks.layout import BatchStamp
 from blizzard.tasks.partitioned import RowWriter, open_writer
 from blizzard.tasks.policy import ParsePolicy
@@ -29,7 +31,7 @@ _STILL_ARRIVING_S = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """What every task of a run needs to know. It travels to the executors; no credential is in it."""
+    """What every task of a run needs to know. It travels to the executors, with the credentials that were given."""
 
     source_root: str
     compression: str
@@ -45,6 +47,12 @@ class JobSpec:
     parsing: ParsePolicy = field(default_factory=ParsePolicy)
     bad: BadPolicy = field(default_factory=BadPolicy)
     block_bytes: int = _BLOCK_BYTES
+    source_access: Access = NO_ACCESS
+    table_access: Access = NO_ACCESS
+
+    @property
+    def source(self) -> Store:
+        return open_store(self.source_root, self.source_access)
 
 
 def open_outputs(spec: JobSpec, ticket: BatchTicket, part: str) -> tuple[RowWriter, QuarantineWriter]:
@@ -52,14 +60,14 @@ def open_outputs(spec: JobSpec, ticket: BatchTicket, part: str) -> tuple[RowWrit
     name = f"blizzard-{spec.run_id}-{ticket.sequence:08d}-{part}-{os.urandom(6).hex()}"
     writer = open_writer(
         spec.layout,
-        folder=spec.table_root,
+        store=open_store(spec.table_root, spec.table_access),
         name_prefix=name,
         indexed_columns=spec.indexed_columns,
         target_bytes=spec.target_file_bytes,
         codec=spec.codec,
     )
     quarantine = QuarantineWriter(
-        folder=spec.quarantine_root,
+        store=open_store(spec.quarantine_root, spec.table_access),
         name=f"{name}.parquet",
         pipeline=spec.pipeline,
         table_id=ticket.table_id,
@@ -100,9 +108,10 @@ def _attempt(spec: JobSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[st
     reading = Reading(spec, plan.budget, stamp, writer, quarantine)
     retried = []
     try:
-        for piece in plan.slices:
+        for i, piece in enumerate(plan.slices):
             if reading.exhausted():
                 break
+            spec.source.prefetch(plan.slices[i:])
             if piece.path in broken and _is_tried_again(broken[piece.path], spec):
                 retried.append(piece.path)
             elif piece.path in broken:
@@ -134,7 +143,7 @@ def _is_tried_again(broken: BrokenFile, spec: JobSpec) -> bool:
     if spec.bad.files == "retry" or broken.kind in _LEFT_TO_THE_NEXT_RUN:
         return True
     # A file that is still being written ends early too.
-    return broken.kind == "truncated" and age_s(spec.source_root, broken.piece.path) < _STILL_ARRIVING_S
+    return broken.kind == "truncated" and spec.source.age_s(broken.piece.path) < _STILL_ARRIVING_S
 
 
 def _give_up(reading: Reading, quarantine: QuarantineWriter, piece: Slice, broken: BrokenFile) -> None:

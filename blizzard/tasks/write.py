@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from blizzard.core.types import DataFile
-from blizzard.durable import sync
+from blizzard.store.files import Store
 from blizzard.tasks.partitions import PartitionValues, partition_folder
 from blizzard.tasks.stats import Leaf, file_stats
 from blizzard.testing.faults import reach
@@ -44,7 +44,7 @@ class ParquetRoller:
     def __init__(
         self,
         *,
-        folder: str,
+        store: Store,
         name_prefix: str,
         schema: pa.Schema,
         leaves: Sequence[Leaf],
@@ -54,7 +54,7 @@ class ParquetRoller:
         before_open: Callable[[], None] | None = None,
     ) -> None:
         """`before_open` is called before a file is opened, so that others can be finished first."""
-        self._root, self._folder = folder, partition_folder(partition)
+        self._store, self._folder = store, partition_folder(partition)
         self._name_prefix, self._codec, self._partition = name_prefix, codec, partition
         self._schema, self._leaves, self._target_bytes = schema, leaves, target_bytes
         self._before_open = before_open
@@ -92,13 +92,13 @@ class ParquetRoller:
         self.flush()
         self.finish_file()
         if self.files:
-            sync_folders(self._root, self.files)
+            sync_folders(self._store, self.files)
         return tuple(self.files)
 
     def abandon(self) -> None:
-        """Close what is open and leave it where it is: nobody will name these files."""
+        """Nobody will name these files."""
         if self._open is not None:
-            self._open.writer.close()
+            self._open.abandon()
             self._open = None
 
     def flush(self) -> None:
@@ -118,9 +118,7 @@ class ParquetRoller:
             self._before_open()
         name = os.path.join(self._folder, f"{self._name_prefix}-{self._count:04d}.{self._codec}.parquet")
         self._count += 1
-        if self._folder:
-            os.makedirs(os.path.join(self._root, self._folder), exist_ok=True)
-        return _OpenFile(os.path.join(self._root, name), name, self._schema, self._codec, dictionary)
+        return _OpenFile(self._store, name, self._schema, self._codec, dictionary)
 
     def finish_file(self) -> None:
         """End the file that is open; what is buffered goes into the next one."""
@@ -132,26 +130,25 @@ class ParquetRoller:
         self._open = None
 
 
-def sync_folders(root: str, files: Sequence[DataFile]) -> None:
+def sync_folders(store: Store, files: Sequence[DataFile]) -> None:
     """Put the names of these files on the disk, and those of every folder on the way to them."""
     folders = {""}
     for folder in {os.path.dirname(file.path) for file in files}:
         while folder not in folders:
             folders.add(folder)
             folder = os.path.dirname(folder)  # noqa: PLW2901
-    for folder in folders:
-        sync(os.path.join(root, folder))
+    store.sync(*folders)
 
 
 class _OpenFile:
-    def __init__(self, path: str, name: str, schema: pa.Schema, codec: str, dictionary: list[str]) -> None:
-        self._path, self._name = path, name
+    def __init__(self, store: Store, name: str, schema: pa.Schema, codec: str, dictionary: list[str]) -> None:
+        self._name = name
         self._footers: list[pq.FileMetaData] = []
         self._nulls: dict[tuple[str, ...], int] = {}
         self._bounds: dict[tuple[str, ...], tuple[str, str]] = {}
-        self._sink = pa.OSFile(path, "wb")
-        self.writer = pq.ParquetWriter(
-            self._sink,
+        self._sink = store.create(name)
+        self._writer = pq.ParquetWriter(
+            self._sink.target,
             schema,
             compression=codec,
             use_dictionary=dictionary,
@@ -161,10 +158,10 @@ class _OpenFile:
 
     @property
     def size_bytes(self) -> int:
-        return int(self._sink.tell())
+        return self._sink.tell()
 
     def write(self, table: pa.Table, leaves: Sequence[Leaf]) -> None:
-        self.writer.write_table(table, row_group_size=table.num_rows)
+        self._writer.write_table(table, row_group_size=table.num_rows)
         for leaf in leaves:
             if leaf.parquet_column is None:
                 self._nulls[leaf.path] = self._nulls.get(leaf.path, 0) + _column(table, leaf.path).null_count
@@ -178,17 +175,21 @@ class _OpenFile:
             self._bounds[path] = (min(low, old_low), max(high, old_high))
 
     def close(self, leaves: Sequence[Leaf]) -> DataFile:
-        self.writer.close()
+        self._writer.close()
+        size_bytes = self._sink.tell()
         self._sink.close()
-        sync(self._path)
         footer = self._footers[0]
         return DataFile(
             path=self._name,
-            size_bytes=os.path.getsize(self._path),
+            size_bytes=size_bytes,
             rows=footer.num_rows,
             stats=file_stats(footer, leaves, self._nulls, self._bounds),
             modified_ms=time.time_ns() // 1_000_000,
         )
+
+    def abandon(self) -> None:
+        self._writer.close()
+        self._sink.abort()
 
 
 def _column(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:

@@ -14,7 +14,6 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from blizzard.api import LocalSource
 from blizzard.core.bad import BadPolicy
 from blizzard.core.batch import RunIdentity, next_state, seal, state_before
 from blizzard.core.plan import Limits, plan_batch
@@ -23,6 +22,7 @@ from blizzard.core.state import CheckpointState, SourceState
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket
 from blizzard.delta.quarantine import DeltaRsQuarantine
 from blizzard.delta.table import DeltaRsPlace, DeltaRsTable
+from blizzard.job import ListedSource
 from blizzard.pipeline import run_pipeline
 from blizzard.ports import Background, CommitRequest, Pending, Ports, Result, StopRequest, TablePlace
 from blizzard.schema import DeltaSchema
@@ -147,8 +147,8 @@ class Flow:
         return DeltaRsPlace(root=str(self.table), schema=load_schema(self.ddl), clock=self.clock)
 
     @property
-    def source(self) -> LocalSource:
-        return LocalSource(location=locate_source(str(self.src)))
+    def source(self) -> ListedSource:
+        return ListedSource(location=locate_source(str(self.src)))
 
     def open(self) -> DeltaRsTable:
         table = self.place.open()

@@ -15,7 +15,9 @@ import pytest
 from blizzard.core.bad import BadPolicy
 from blizzard.core.ledger import decode_ledger
 from blizzard.core.plan import Limits
+from blizzard.core.types import Slice
 from blizzard.errors import BadData
+from blizzard.store.local import LocalStore
 from tests.contract.in_process import Flow
 from tests.ingesting import ids, line, write_ids
 
@@ -63,11 +65,13 @@ def test_many_broken_files_do_not_make_the_others_be_read_again_and_again(
 ) -> None:
     opened = Counter[str]()
 
-    def counted(path: str, mode: str) -> Any:
-        opened[Path(path).name] += 1
-        return open(path, mode)
+    original = LocalStore.open_pinned
 
-    monkeypatch.setattr("blizzard.source.decode.open", counted, raising=False)
+    def counted(self: LocalStore, piece: Slice) -> Any:
+        opened[piece.path] += 1
+        return original(self, piece)
+
+    monkeypatch.setattr(LocalStore, "open_pinned", counted)
     write_ids(flow.src / "a.ndjson", 0, 3)
     for number in range(20):
         truncated(flow, f"b{number:02}.ndjson.gz")
@@ -134,7 +138,7 @@ def test_a_file_that_cannot_be_opened_now_is_read_by_the_next_run(flow: Flow, mo
     write_ids(flow.src / "a.ndjson", 0, 3)
     write_ids(flow.src / "b.ndjson", 3, 6)
     with monkeypatch.context() as patch:
-        patch.setattr("blizzard.source.decode.open", _refusing("a.ndjson"), raising=False)
+        patch.setattr("blizzard.store.local.open", _refusing("a.ndjson"), raising=False)
         summary = flow.run()
     assert (ids(flow.table), summary.bad_files, flow.quarantined()) == ([3, 4, 5], 0, [])
     flow.run()
@@ -144,9 +148,9 @@ def test_a_file_that_cannot_be_opened_now_is_read_by_the_next_run(flow: Flow, mo
 def _refusing(name: str) -> Callable[..., Any]:
     """As `open` does in a process that has too many files open."""
 
-    def open_others(path: str, mode: str) -> Any:
+    def open_others(path: str, mode: str, **how: Any) -> Any:
         if path.endswith(name):
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
-        return open(path, mode)
+        return open(path, mode, **how)
 
     return open_others

@@ -28,6 +28,7 @@ from blizzard.delta import log
 from blizzard.delta.commit import MAX_BATCH_AGE_MS, commit_batch
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import BlizzardError, Fenced, Refused, Temporary
+from blizzard.store import open_store
 from tests.contract.in_process import (
     NOW_MS,
     Batch,
@@ -210,10 +211,10 @@ def test_a_gap_in_the_log_is_refused_and_not_read_over(tmp_path: Path) -> None:
     flow = Flow(tmp_path).first_run()
     write_foreign(flow.table, 100)
     write_foreign(flow.table, 101)
-    assert [c.version for c in log.commits_between(str(flow.table), 1, 3)] == [3, 2]
+    assert [c.version for c in log.commits_between(open_store(str(flow.table)), 1, 3)] == [3, 2]
     log_file(flow.table, 2).unlink()
     with pytest.raises(Refused) as caught:
-        log.commits_between(str(flow.table), 1, 3)
+        log.commits_between(open_store(str(flow.table)), 1, 3)
     assert caught.value.kind == "log_gap"
 
 

@@ -127,7 +127,7 @@ def delta_quarantine_writer(flow: Flow, state: CheckpointState, name: str) -> An
 
     raw = mendable(99)
     writer = QuarantineWriter(
-        folder=flow.quarantine.root,
+        store=flow.quarantine.store,
         name=name,
         pipeline=state.pipeline,
         table_id=state.table_id,

@@ -19,6 +19,7 @@ from blizzard.cli import main
 from blizzard.core.codec import PREFIX
 from blizzard.delta.checkpoints import read_newest_checkpoint
 from blizzard.errors import BlizzardError, Refused
+from blizzard.store import open_store
 from tests.contract.in_process import Flow, log_file, newest, write_foreign
 from tests.ingesting import commit_actions, ids, write_ids
 
@@ -86,9 +87,9 @@ def test_an_incomplete_checkpoint_is_not_read(flow: Flow) -> None:
     (whole,) = folder.glob("*.checkpoint.parquet")
     part = whole.name.replace(".checkpoint.", ".checkpoint.0000000001.0000000002.")
     whole.rename(folder / part)
-    assert read_newest_checkpoint(str(flow.table), 100) is None
+    assert read_newest_checkpoint(open_store(str(flow.table)), 100) is None
     (folder / part.replace("0000000001.", "0000000002.", 1)).write_bytes((folder / part).read_bytes())
-    found = read_newest_checkpoint(str(flow.table), 100)
+    found = read_newest_checkpoint(open_store(str(flow.table)), 100)
     assert found is not None
     assert len(found.txns) == 3  # the fence and two payloads
 
@@ -280,7 +281,7 @@ def test_orphans_are_files_that_nothing_names(
     for path in (orphan, foreign):
         path.write_bytes(ours[0].read_bytes())
     # A file's ctime cannot be set: a later clock makes them all old.
-    monkeypatch.setattr("blizzard.orphans.time.time", lambda: 4_000_000_000.0)
+    monkeypatch.setattr("blizzard.store.local.LocalStore.now_ms", lambda _: 4_000_000_000_000)
     arguments = ["vacuum-orphans", "--table", str(flow.table)]
     code, text = call(capsys, *arguments, "--json")
     assert code == 0
@@ -311,7 +312,7 @@ def test_a_pending_quarantine_file_is_never_an_orphan(flow: Flow, monkeypatch: p
     with pytest.raises(BlizzardError):
         flow.run()
     monkeypatch.delenv("BLIZZARD_FAULT")
-    monkeypatch.setattr("blizzard.orphans.time.time", lambda: 4_000_000_000.0)
+    monkeypatch.setattr("blizzard.store.local.LocalStore.now_ms", lambda _: 4_000_000_000_000)
     assert find_orphans(flow.open(), flow.quarantine.root, timedelta(days=7)) == []
     flow.run()
     assert find_orphans(flow.open(), flow.quarantine.root, timedelta(days=7)) == []

@@ -28,6 +28,7 @@ from blizzard.schema.arrow import to_arrow
 from blizzard.schema.ddl import parse_ddl
 from blizzard.schema.derived import parse_partition_by, parse_provenance
 from blizzard.schema.layout import TableLayout, apply_layout, layout_of
+from blizzard.store import open_store
 from blizzard.tasks.layout import BatchStamp, RowOrigin, complete_table
 from blizzard.tasks.partitioned import open_writer
 from tests.contract.in_process import NOW_MS, Flow, RacedPlace, SetClock, actions_of, newest
@@ -47,7 +48,7 @@ def make(root: Path, layout: TableLayout) -> DeltaRsTable:
 def append(table: DeltaRsTable, layout: TableLayout, rows: pa.Table) -> CommitRequest:
     out = open_writer(
         layout,
-        folder=table.root,
+        store=open_store(table.root),
         name_prefix="f",
         indexed_columns=table.indexed_columns,
         target_bytes=1 << 30,

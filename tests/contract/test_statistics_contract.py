@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from blizzard.core.types import DataFile
 from blizzard.schema.arrow import to_arrow
 from blizzard.schema.load import load_schema
+from blizzard.store import open_store
 from blizzard.tasks import write as write_module
 from blizzard.tasks.stats import indexed_leaves, upper_prefix
 from blizzard.tasks.write import ParquetRoller
@@ -43,7 +44,7 @@ def write_groups(folder: Path, ddl: str, *groups: list[Any]) -> tuple[DataFile, 
     folder.mkdir(parents=True, exist_ok=True)
     schema = load_schema(f"c {ddl}")
     roller = ParquetRoller(
-        folder=str(folder),
+        store=open_store(str(folder)),
         name_prefix="f",
         schema=to_arrow(schema),
         leaves=indexed_leaves(schema),

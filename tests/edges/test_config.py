@@ -39,7 +39,7 @@ def test_an_unknown_key_is_rejected_with_the_nearest(key: str, nearest: str) -> 
     assert error.value.kind == "unknown_key"
 
 
-@pytest.mark.parametrize("key", [*NOT_BUILT, "late_files.grace_s", "storage_options.key"])
+@pytest.mark.parametrize("key", [*NOT_BUILT, "late_files.grace_s"])
 def test_a_key_of_a_feature_not_built_is_rejected_as_such(key: str) -> None:
     with pytest.raises(ConfigError) as error:
         make_config({key: "1"})

@@ -24,6 +24,7 @@ from blizzard.dlq_arguments import add_dlq_parser
 from blizzard.dlq_commands import dispatch, printable
 from blizzard.errors import ConfigError, Refused, Temporary
 from blizzard.progress import SilentProgress
+from blizzard.store import open_store
 from blizzard.tasks.quarantine import ARROW_SCHEMA, BadRow, QuarantineWriter, Selection
 from tests.core.test_codec import example
 
@@ -55,7 +56,7 @@ def add(root: str, sequence: int, rows: Sequence[BadRow], *, pipeline: str = "p"
     """As a commit of the main table does it."""
     name = f"{pipeline}-{table_id}-{sequence}.parquet"
     writer = QuarantineWriter(
-        folder=root, name=name, pipeline=pipeline, table_id=table_id, sequence=sequence, run_id="r"
+        store=open_store(root), name=name, pipeline=pipeline, table_id=table_id, sequence=sequence, run_id="r"
     )
     for row in rows:
         writer.add(row)
@@ -245,13 +246,13 @@ def test_purge_older_keeps_to_the_moment(tmp_path: Path) -> None:
     root, month = str(tmp_path / "q"), timedelta(days=30)
     tick = timedelta(microseconds=1)
     add(root, 1, [bad(line=1, since=NOW - month - tick), bad(line=2, since=NOW - month), bad(line=3, since=NOW)])
-    assert dlq.purge_older(root, 30, FixedClock()) == 1
+    assert dlq.purge_older(dlq.open_quarantine(root, FixedClock()), 30) == 1
     assert lines_of(root) == [2, 3]
     version = DeltaTable(root).version()
-    assert dlq.purge_older(root, 30, FixedClock()) == 0
-    assert dlq.purge_older(root, 999_999, FixedClock()) == 0
+    assert dlq.purge_older(dlq.open_quarantine(root, FixedClock()), 30) == 0
+    assert dlq.purge_older(dlq.open_quarantine(root, FixedClock()), 999_999) == 0
     assert DeltaTable(root).version() == version  # nothing to delete is no commit
-    assert dlq.purge_older(str(tmp_path / "nowhere"), 30, FixedClock()) == 0
+    assert dlq.purge_older(dlq.open_quarantine(str(tmp_path / "nowhere"), FixedClock()), 30) == 0
 
 
 def test_a_purge_carries_its_own_txn_and_leaves_those_of_the_pipelines_alone(root: str) -> None:

@@ -20,6 +20,7 @@ from blizzard import api
 from blizzard.cli import main
 from blizzard.config import make_config
 from blizzard.errors import ConfigError, SchemaError
+from blizzard.job import make_job
 from blizzard.schema.ddl import parse_ddl, to_ddl
 from tests.contract.in_process import InProcessIngestor
 from tests.ingesting import rows
@@ -113,12 +114,12 @@ def test_a_schema_is_given_once(tmp_path: Path) -> None:
     where = {"source.path": str(tmp_path), "table.path": str(tmp_path / "t")}
     arrow = pa.schema([("a", pa.int8())])
     with pytest.raises(ConfigError, match="given twice"):
-        api.make_job(make_config(where | {"schema.ddl": "a INT"}), schema=arrow)
+        make_job(make_config(where | {"schema.ddl": "a INT"}), schema=arrow)
     for given in ({"schema.ddl": "a INT"}, {"schema.file": "s.ddl"}):
         with pytest.raises(ConfigError, match="not both"):
-            api.make_job(make_config(where | given | {"schema.infer": "true"}))
+            make_job(make_config(where | given | {"schema.infer": "true"}))
     with pytest.raises(ConfigError, match="not both"):
-        api.make_job(make_config(where | {"schema.infer": True}), schema=arrow)
+        make_job(make_config(where | {"schema.infer": True}), schema=arrow)
 
 
 def test_an_empty_source_stays_idle_and_makes_no_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from blizzard import api
-from blizzard.api import parse_start_from
 from blizzard.cli import main
 from blizzard.core.log import CommitFacts
 from blizzard.core.recover import StartFrom, check_rewrites
 from blizzard.core.state import FINISHED, RecordsRead, SourceState
 from blizzard.core.types import SourceIdentity
 from blizzard.errors import BadFile, BlizzardError, ConfigError, Refused, Temporary
+from blizzard.job import SystemClock, parse_start_from
 from blizzard.source.listing import list_source
 from blizzard.source.uri import DEFAULT_PATTERN, default_pipeline, locate_source
 from tests.contract.in_process import (
@@ -347,7 +347,7 @@ def only_a_checkpoint(table: Path) -> None:
 def test_a_table_of_which_only_a_checkpoint_is_left_is_no_reason_for_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
-    monkeypatch.setattr(api.SystemClock, "sleep", lambda _self, _seconds: None)
+    monkeypatch.setattr(SystemClock, "sleep", lambda _self, _seconds: None)
     flow = Flow(tmp_path).first_run()
     only_a_checkpoint(flow.table)
     where = ["--source", str(flow.src), "--table", str(flow.table), "--pipeline", "q"]

@@ -13,6 +13,7 @@ import pytest
 
 from blizzard.core.types import Slice
 from blizzard.source.decode import UnreadableSource, open_stream
+from blizzard.store import open_store
 
 CONTENT = b"".join(b'{"id":%d}\n' % i for i in range(20_000))
 SKIPPABLE = b"\x5a\x2a\x4d\x18\x05\x00\x00\x00hello"
@@ -28,7 +29,7 @@ def piece(path: Path) -> Slice:
 
 
 def read(path: Path, compression: str = "auto") -> bytes:
-    with open_stream(str(path.parent), piece(path), compression) as stream:
+    with open_stream(open_store(str(path.parent)), piece(path), compression) as stream:
         return b"".join(iter(lambda: stream.read(65_536), b""))
 
 
@@ -98,13 +99,13 @@ def test_a_file_that_changes_while_it_is_read_is_not_mixed(tmp_path: Path) -> No
     path = tmp_path / "a.ndjson"
     path.write_bytes(CONTENT)
     listed = piece(path)
-    with pytest.raises(UnreadableSource) as error, open_stream(str(tmp_path), listed, "auto") as stream:
+    with pytest.raises(UnreadableSource) as error, open_stream(open_store(str(tmp_path)), listed, "auto") as stream:
         stream.read(100)
         with open(path, "ab") as more:
             more.write(b"x")
     assert error.value.kind == "source_changed"
     os.unlink(path)
-    with pytest.raises(UnreadableSource, match="gone"), open_stream(str(tmp_path), listed, "auto"):
+    with pytest.raises(UnreadableSource, match="gone"), open_stream(open_store(str(tmp_path)), listed, "auto"):
         pass
 
 
@@ -114,7 +115,7 @@ def test_a_bomb_is_read_piece_by_piece(tmp_path: Path, name: str, compress: Call
     path.write_bytes(compress(b"x" * 200_000_000))
     assert path.stat().st_size < 1_000_000
     tracemalloc.start()
-    with open_stream(str(tmp_path), piece(path), "auto") as stream:
+    with open_stream(open_store(str(tmp_path)), piece(path), "auto") as stream:
         for _ in range(20):
             assert len(stream.read(1 << 20)) <= 1 << 20
     peak = tracemalloc.get_traced_memory()[1]

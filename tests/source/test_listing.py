@@ -9,7 +9,8 @@ import pytest
 
 from blizzard.errors import ConfigError
 from blizzard.source.listing import compile_pattern, list_source
-from blizzard.source.uri import default_pipeline, file_uri, local_path, locate_source
+from blizzard.source.uri import default_pipeline, locate_source
+from blizzard.store.uri import locate, show_uri
 
 
 def touch(*paths: Path) -> None:
@@ -28,7 +29,7 @@ def test_one_folder_has_one_identity_however_it_is_written(tmp_path: Path, monke
     spellings = ["a b", "./a b/", f"{tmp_path}/a b", f"file://{tmp_path}/a%20b", f"file:{tmp_path}/x/../a%20b/"]
     identities = {locate_source(s).identity for s in spellings}
     assert len(identities) == 1
-    assert identities.pop().root == file_uri(f"{tmp_path}/a b")
+    assert identities.pop().root == show_uri(f"{tmp_path}/a b")
 
 
 def test_different_sources_have_different_default_pipelines(tmp_path: Path) -> None:
@@ -81,15 +82,15 @@ def test_size_and_etag_tell_versions_of_a_file_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("uri", "kind"),
     [
-        ("s3://bucket/x", "unsupported_scheme"),
+        ("ftp://bucket/x", "unsupported_scheme"),
         ("", "usage"),
         ("file://host/x", "usage"),
-        ("gs://b", "unsupported_scheme"),
+        ("hdfs://b", "unsupported_scheme"),
     ],
 )
 def test_a_location_that_cannot_be_used_is_named(uri: str, kind: str) -> None:
     with pytest.raises(ConfigError) as error:
-        local_path(uri, what="source")
+        locate(uri, what="source")
     assert error.value.kind == kind
 
 

@@ -237,20 +237,20 @@ def test_null_in_a_not_null_column_is_a_bad_record(spark: Any, tmp_path: Path) -
 def test_a_file_that_grows_after_it_was_listed_does_not_stop_the_others(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from blizzard.api import LocalSource
+    from blizzard.job import ListedSource
 
     path = write_ids(tmp_path / "src/a.ndjson", 0, 10)
     write_ids(tmp_path / "src/b.ndjson", 100, 110)
-    original = LocalSource.list
+    original = ListedSource.list
 
-    def list_then_grow(self: LocalSource) -> Any:
+    def list_then_grow(self: ListedSource) -> Any:
         listing = original(self)
         with open(path, "ab") as file:
             file.write(line(10))
         return listing
 
     with monkeypatch.context() as patch:
-        patch.setattr(LocalSource, "list", list_then_grow)
+        patch.setattr(ListedSource, "list", list_then_grow)
         summary = ingest(spark, tmp_path)
     assert (summary.files, summary.backlog_files) == (1, 1)
     assert ids(tmp_path / "table") == list(range(100, 110))

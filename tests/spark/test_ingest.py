@@ -196,10 +196,11 @@ def test_start_from_after_a_name_skips_the_files_up_to_it_and_is_recorded(spark:
     with pytest.raises(blizzard.Refused) as refused:
         ingest(spark, tmp_path, start_from="beginning")
     assert refused.value.kind == "start_from_rejected"
-    from blizzard.api import open_existing
+    from blizzard.config import make_config
     from blizzard.inspection import newest_payloads
+    from blizzard.job import open_existing
 
-    found = newest_payloads(open_existing(str(tmp_path / "table")), summary.pipeline)
+    found = newest_payloads(open_existing(make_config({"table.path": str(tmp_path / "table")})), summary.pipeline)
     assert [p["start_from"] for p in found] == ["after:a.ndjson"]
 
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from blizzard.schema.arrow import to_arrow
 from blizzard.schema.ddl import parse_ddl
+from blizzard.store import open_store
 from blizzard.tasks.stats import indexed_leaves
 from blizzard.tasks.write import ParquetRoller, columns_worth_a_dictionary
 
@@ -18,7 +19,7 @@ from blizzard.tasks.write import ParquetRoller, columns_worth_a_dictionary
 def roller(folder: Path, ddl: str, **changes: Any) -> ParquetRoller:
     schema = parse_ddl(ddl)
     given: dict[str, Any] = {
-        "folder": str(folder),
+        "store": open_store(str(folder)),
         "name_prefix": "f",
         "schema": to_arrow(schema),
         "leaves": indexed_leaves(schema, changes.pop("indexed", 32)),

@@ -19,6 +19,7 @@ from blizzard.schema.arrow import to_arrow
 from blizzard.schema.ddl import parse_ddl
 from blizzard.schema.derived import parse_partition_by
 from blizzard.schema.layout import TableLayout, apply_layout
+from blizzard.store import open_store
 from blizzard.tasks import write as write_module
 from blizzard.tasks.partitioned import PartitionedWriter, open_writer
 from blizzard.tasks.partitions import partition_folder, split_rows
@@ -31,7 +32,7 @@ def layout(ddl: str, partition_by: str) -> TableLayout:
 
 def writer(folder: Path, of: TableLayout, **changes: Any) -> Any:
     options: dict[str, Any] = {
-        "folder": str(folder),
+        "store": open_store(str(folder)),
         "name_prefix": "f",
         "indexed_columns": 32,
         "target_bytes": 1 << 30,
@@ -229,7 +230,7 @@ def test_every_folder_is_put_on_the_disk_before_a_commit_may_name_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[str] = []
-    monkeypatch.setattr(write_module, "sync", synced.append)
+    monkeypatch.setattr("blizzard.store.local.sync", synced.append)
     out = writer(tmp_path, PAIR)
     out.write(table(PAIR, [{"id": 1, "a": "x", "b": 1}, {"id": 2, "a": "x", "b": 2}]))
     files = out.close()

@@ -1,0 +1,28 @@
+"""Where bytes are: local disk or object storage, behind one small protocol.
+
+`root` is an absolute local path or a normalised URI; a `Store` is that root opened with what it takes to get in.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from blizzard.store.access import NO_ACCESS, Access
+from blizzard.store.files import Store
+from blizzard.store.uri import is_local
+
+
+@lru_cache(maxsize=32)
+def open_store(root: str, access: Access = NO_ACCESS) -> Store:
+    """The same store for the same root: connections are kept. Nothing is asked of the network yet."""
+    if is_local(root):
+        from blizzard.store.local import LocalStore
+
+        return LocalStore(root)
+    if root.startswith("s3://"):
+        from blizzard.store.s3 import S3Store
+
+        return S3Store(root, access)
+    from blizzard.store.objects import ObjectStore
+
+    return ObjectStore(root, access)

@@ -1,0 +1,175 @@
+"""Local disk. What is written counts only once it is on the disk itself: a power cut must not keep a commit and lose
+what it names."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BufferedReader
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from blizzard.core.types import Slice, SourceFile
+from blizzard.durable import sync
+from blizzard.store.files import FileChanged, FileUnavailable
+
+
+class LocalStore:
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    @property
+    def root(self) -> str:
+        return self._root
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._root, name)
+
+    def stat(self, name: str) -> SourceFile | None:
+        try:
+            return _listed(name, os.stat(self._path(name)))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def identity(self, name: str) -> tuple[Any, ...] | None:
+        try:
+            info = os.stat(self._path(name))
+        except FileNotFoundError:
+            return None
+        return info.st_ino, info.st_mtime_ns, info.st_size
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            with open(self._path(name), "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def names(self, folder: str, *, after: str = "") -> list[str]:
+        try:
+            return sorted(name for name in os.listdir(self._path(folder)) if name > after)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def walk(self, folder: str = "") -> Iterator[SourceFile]:
+        for place, _, names in os.walk(self._path(folder)):
+            for name in names:
+                path = os.path.join(place, name)
+                try:
+                    yield _listed(os.path.relpath(path, self._root), os.stat(path))
+                except FileNotFoundError:
+                    continue
+
+    @contextmanager
+    def open_seekable(self, name: str) -> Iterator[BinaryIO]:
+        with open(self._path(name), "rb", buffering=1 << 20) as file:
+            yield file
+
+    @contextmanager
+    def open_pinned(self, piece: Slice) -> Iterator[BufferedReader]:
+        """Leaving the block checks that the file did not change meanwhile."""
+        try:
+            file = open(self._path(piece.path), "rb")  # noqa: SIM115
+        except FileNotFoundError as e:
+            raise FileChanged("the file is gone since it was listed") from e
+        except OSError as e:
+            raise FileUnavailable("unreadable", f"the file cannot be opened: {e.strerror}") from e
+        with file:
+            _check_unchanged(file, piece)
+            yield file
+            _check_unchanged(file, piece)
+
+    def prefetch(self, pieces: Sequence[Slice]) -> None:
+        """The operating system reads ahead by itself."""
+
+    def create(self, name: str) -> _LocalSink:
+        path = self._path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return _LocalSink(path)
+
+    def put(self, name: str, content: bytes) -> None:
+        path = self._path(name)
+        temporary = f"{path}.{os.urandom(4).hex()}.tmp"
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        sync(os.path.dirname(path))
+
+    def put_if_absent(self, name: str, content: bytes) -> bool:
+        path = self._path(name)
+        temporary = f"{path}.{os.urandom(4).hex()}.tmp"
+        try:
+            with open(temporary, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(temporary, path)  # fails where the name is taken, and shows nobody half a file
+        except FileExistsError:
+            return False
+        finally:
+            os.unlink(temporary)
+        sync(os.path.dirname(path))
+        return True
+
+    def delete(self, name: str) -> bool:
+        try:
+            os.unlink(self._path(name))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def sync(self, *names: str) -> None:
+        for name in names:
+            sync(self._path(name))
+
+    def make_root(self) -> None:
+        os.makedirs(self._root, exist_ok=True)
+
+    def age_s(self, name: str) -> float:
+        try:
+            return time.time() - os.stat(self._path(name)).st_mtime
+        except OSError:
+            return float("inf")
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+class _LocalSink:
+    def __init__(self, path: str) -> None:
+        self._path, self.target = path, pa.OSFile(path, "wb")
+
+    def tell(self) -> int:
+        return int(self.target.tell())
+
+    def close(self) -> None:
+        self.target.close()
+        sync(self._path)
+
+    def abort(self) -> None:
+        """It stays where it is: nobody will name it."""
+        self.target.close()
+
+
+def etag_of(info: os.stat_result) -> str:
+    return str(info.st_mtime_ns)
+
+
+def seen_ms_of(info: os.stat_result) -> int:
+    """`mv` and `cp -p` keep old mtimes; ctime says when the name appeared here."""
+    return max(info.st_mtime_ns, info.st_ctime_ns) // 1_000_000
+
+
+def _listed(name: str, info: os.stat_result) -> SourceFile:
+    return SourceFile(path=name, size_bytes=info.st_size, etag=etag_of(info), seen_ms=seen_ms_of(info))
+
+
+def _check_unchanged(file: BinaryIO, piece: Slice) -> None:
+    info = os.fstat(file.fileno())
+    if (info.st_size, etag_of(info)) != (piece.size_bytes, piece.etag):
+        raise FileChanged("the file changed after it was listed; is it still being written?")

@@ -1,0 +1,303 @@
+"""An object store through fsspec: what GCS, Azure and fsspec's own in-memory store have in common.
+
+Every request goes through `_ask`: passing trouble is tried again, the rest is told as what a person can do about it.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
+from functools import cached_property, partial
+from typing import Any, BinaryIO, TypeVar
+
+from blizzard.core.types import Slice, SourceFile
+from blizzard.errors import BlizzardError, ConfigError, Temporary
+from blizzard.store.access import Access
+from blizzard.store.files import FileChanged, FileUnavailable
+from blizzard.store.ranges import RANGE_BYTES, RangeStream, first_range_end
+from blizzard.store.retry import retried
+from blizzard.store.uri import join
+
+_T = TypeVar("_T")
+_THREADS = 8
+# Beginnings of files that are read next: enough for many small ones, few enough to keep a worker flat.
+_PREFETCH_BYTES = 4 * RANGE_BYTES
+_PREFETCH_FILES = 16
+_HTTP_PASSING = (408, 425, 429, 500, 502, 503, 504)
+
+
+class ObjectStore:
+    def __init__(self, root: str, access: Access) -> None:
+        self._root, self._access = root, access
+        self._prefetched: dict[tuple[str, str], Future[bytes]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def root(self) -> str:
+        return self._root
+
+    # What each kind of store does in its own way.
+
+    @cached_property
+    def _fs(self) -> Any:
+        import fsspec
+
+        try:
+            fs, _ = fsspec.core.url_to_fs(
+                self._root, **self._access.for_fsspec(self._root), use_listings_cache=False, skip_instance_cache=True
+            )
+        except ImportError as e:
+            scheme = self._root.split(":", 1)[0]
+            package = {"gs": "gcsfs", "abfss": "adlfs", "az": "adlfs"}.get(scheme, "fsspec")
+            raise ConfigError(f"{scheme}:// needs the package {package}: pip install {package}", kind="usage") from e
+        return fs
+
+    @cached_property
+    def _base(self) -> str:
+        """The root as fsspec writes paths."""
+        return str(self._fs._strip_protocol(self._root)).rstrip("/")
+
+    def stat(self, name: str) -> SourceFile | None:
+        try:
+            info = self._ask(f"looking at {name}", lambda: self._fs.info(self._path(name)))
+        except FileNotFoundError:
+            return None
+        return self._listed(info) if info["type"] == "file" else None
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return bytes(self._ask(f"reading {name}", lambda: self._fs.cat_file(self._path(name))))
+        except FileNotFoundError:
+            return None
+
+    def listed(self, prefix: str = "", *, after: str = "") -> Iterator[SourceFile]:
+        """Files whose names begin with `prefix` and sort after `after`, in the byte order of their names."""
+        found = self._ask("listing", lambda: self._fs.find(self._path(prefix), detail=True, withdirs=False))
+        files = (self._listed(info) for info in found.values())
+        return iter(sorted((f for f in files if f.path > after), key=lambda f: f.path))
+
+    def put(self, name: str, content: bytes) -> None:
+        self._ask(f"writing {name}", lambda: self._fs.pipe_file(self._path(name), content))
+
+    def put_if_absent(self, name: str, content: bytes) -> bool:
+        try:
+            self._fs.pipe_file(self._path(name), content, mode="create")
+        except FileExistsError:
+            return False
+        return True
+
+    def delete(self, name: str) -> bool:
+        try:
+            self._ask(f"deleting {name}", lambda: self._fs.rm_file(self._path(name)))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def copy(self, name: str, target: str) -> None:
+        """To another root that the same credentials open."""
+        self._ask(f"copying {name}", lambda: self._fs.copy(self._path(name), self._fs._strip_protocol(target)))
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def create(self, name: str) -> Any:
+        return _FsspecSink(self._fs.open(self._path(name), "wb", block_size=RANGE_BYTES))
+
+    def _fetch(self, piece: Slice, start: int, end: int) -> bytes:
+        def fetch() -> bytes:
+            content = bytes(self._fs.cat_file(self._path(piece.path), start=start, end=end))
+            if len(content) != end - start:
+                raise ConnectionError(f"{len(content)} of {end - start} bytes came")
+            return content
+
+        return self._ask(f"reading {piece.path}", fetch)
+
+    def _is_passing(self, error: BaseException) -> bool:
+        status = _status_of(error)
+        if status is not None:
+            return status in _HTTP_PASSING
+        return not isinstance(error, PermissionError | FileNotFoundError | FileExistsError | ValueError | TypeError)
+
+    def _explain(self, what: str, error: Exception) -> BlizzardError:
+        text = f"{what} at {self._root}: {error}"
+        if isinstance(error, PermissionError) or _status_of(error) in (401, 403):
+            return ConfigError(f"{text}. Check the credentials and their rights.", kind="access_denied")
+        if self._is_passing(error):
+            return Temporary(f"{text}. Tried {self._access.retry.attempts} times. Run again.", kind="store_unavailable")
+        return ConfigError(text, kind="store")
+
+    # What they have in common.
+
+    def identity(self, name: str) -> tuple[Any, ...] | None:
+        file = self.stat(name)
+        return None if file is None else (file.etag, file.size_bytes, file.seen_ms)
+
+    def names(self, folder: str, *, after: str = "") -> list[str]:
+        prefix = folder + "/"
+        with suppress(FileNotFoundError):
+            found = (file.path.removeprefix(prefix) for file in self.listed(prefix, after=prefix + after))
+            return [name for name in found if "/" not in name]
+        return []
+
+    def walk(self, folder: str = "") -> Iterator[SourceFile]:
+        try:
+            yield from self.listed(f"{folder}/" if folder else "")
+        except FileNotFoundError:
+            return
+
+    @contextmanager
+    def open_seekable(self, name: str) -> Iterator[BinaryIO]:
+        file = self.stat(name)
+        if file is None:
+            raise FileNotFoundError(join(self._root, name))
+        piece = Slice(path=name, size_bytes=file.size_bytes, etag=file.etag, from_record=0)
+        yield io.BufferedReader(_SeekableRanges(partial(self._fetch, piece), file.size_bytes), 1 << 16)
+
+    @contextmanager
+    def open_pinned(self, piece: Slice) -> Iterator[io.BufferedReader]:
+        self._check_unchanged(piece)
+        with self._lock:
+            first = self._prefetched.pop((piece.path, piece.etag), None)
+        stream = RangeStream(partial(self._fetch, piece), piece.size_bytes, self._pool, first)
+        try:
+            with io.BufferedReader(stream, 1 << 17) as file:
+                yield file  # type: ignore[misc]
+        except (Temporary, ConfigError) as e:
+            raise self._about_one_file(e) from e
+        except FileNotFoundError as e:
+            raise FileChanged("the file is gone since it was listed") from e
+        self._check_unchanged(piece)
+
+    def prefetch(self, pieces: Sequence[Slice]) -> None:
+        wanted = {(piece.path, piece.etag): piece for piece in pieces[:_PREFETCH_FILES]}
+        with self._lock:
+            for key in self._prefetched.keys() - wanted.keys():
+                self._prefetched.pop(key).cancel()
+            room = _PREFETCH_BYTES
+            for key, piece in wanted.items():
+                end = first_range_end(piece.size_bytes)
+                room -= end
+                if room < 0:
+                    break
+                if end and key not in self._prefetched:
+                    self._prefetched[key] = self._pool.submit(self._fetch, piece, 0, end)
+
+    def age_s(self, name: str) -> float:
+        file = self.stat(name)
+        return float("inf") if file is None else (self.now_ms() - file.seen_ms) / 1000
+
+    def sync(self, *names: str) -> None:
+        """A store answers only when it has the bytes."""
+
+    def make_root(self) -> None:
+        """There are no folders to make."""
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="blizzard-store")
+
+    def _check_unchanged(self, piece: Slice) -> None:
+        """A store that can be asked for one version of a file has no need of this."""
+        try:
+            now = self.stat(piece.path)
+        except (Temporary, ConfigError) as e:
+            raise self._about_one_file(e) from e
+        if now is None:
+            raise FileChanged("the file is gone since it was listed")
+        if (now.size_bytes, now.etag) != (piece.size_bytes, piece.etag):
+            raise FileChanged("the file changed after it was listed; is it still being written?")
+
+    def _about_one_file(self, error: BlizzardError) -> FileUnavailable:
+        return FileUnavailable("unavailable" if isinstance(error, Temporary) else "unreadable", str(error))
+
+    def _ask(self, what: str, call: Callable[[], _T]) -> _T:
+        try:
+            return retried(call, self._access.retry, what=what, is_passing=self._is_passing)
+        except (FileNotFoundError, FileExistsError, FileChanged, FileUnavailable, BlizzardError):
+            raise
+        except Exception as e:
+            raise self._explain(what, e) from e
+
+    def _path(self, name: str) -> str:
+        return f"{self._base}/{name}" if name else self._base
+
+    def _listed(self, info: dict[str, Any]) -> SourceFile:
+        etag = info.get("etag") or info.get("ETag") or info.get("generation") or info.get("created") or ""
+        seen = info.get("mtime") or info.get("updated") or info.get("last_modified") or info.get("created")
+        return SourceFile(
+            path=str(info["name"]).removeprefix(self._base + "/"),
+            size_bytes=int(info["size"]),
+            etag=str(etag).strip('"'),
+            seen_ms=milliseconds(seen),
+        )
+
+
+def milliseconds(moment: Any) -> int:
+    if moment is None:
+        return 0
+    if isinstance(moment, str):
+        moment = datetime.fromisoformat(moment.replace("Z", "+00:00"))
+    if isinstance(moment, datetime):
+        moment = (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
+    return int(float(moment) * 1000)
+
+
+def _status_of(error: BaseException) -> int | None:
+    """The HTTP status, as Azure's and Google's clients carry it."""
+    for name in ("status_code", "code", "status"):
+        value = getattr(error, name, None)
+        if isinstance(value, int) or (isinstance(value, str) and value.isdigit()):
+            return int(value)
+    return None
+
+
+class _SeekableRanges(io.RawIOBase):
+    """Random access, one request per read: for the footer and a few columns of a Parquet file."""
+
+    def __init__(self, fetch: Callable[[int, int], bytes], size_bytes: int) -> None:
+        self._fetch, self._size, self._position = fetch, size_bytes, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, base + offset)
+        return self._position
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        end = min(self._size, self._position + len(buffer))
+        if end <= self._position:
+            return 0
+        content = self._fetch(self._position, end)
+        buffer[: len(content)] = content
+        self._position = end
+        return len(content)
+
+
+class _FsspecSink:
+    def __init__(self, file: Any) -> None:
+        self.target = file
+
+    def tell(self) -> int:
+        return int(self.target.tell())
+
+    def close(self) -> None:
+        self.target.close()
+
+    def abort(self) -> None:
+        # Closing would make the file visible, and fsspec closes what it forgets.
+        self.target.closed = True
+        with suppress(Exception):
+            self.target.discard()

@@ -1,0 +1,342 @@
+"""S3 through s3fs's client: listing after a key, reading one version of an object, conditional and multipart writes."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from email.utils import parsedate_to_datetime
+from functools import cached_property
+from typing import Any
+
+import s3fs
+from botocore import exceptions as boto
+from fsspec.asyn import sync
+
+from blizzard.core.types import Slice, SourceFile
+from blizzard.errors import BlizzardError, ConfigError, Temporary
+from blizzard.store.access import Access
+from blizzard.store.files import FileChanged, FileUnavailable
+from blizzard.store.objects import ObjectStore, milliseconds
+from blizzard.store.uri import split_bucket
+
+_CHUNK_BYTES = 1 << 20
+# S3 takes 10,000 parts of at least 5 MiB.
+_PART_BYTES = 8 * 1024 * 1024
+_PARTS_IN_FLIGHT = 2
+
+_PASSING_CODES = frozenset(
+    [
+        *("SlowDown", "ServiceUnavailable", "InternalError", "RequestTimeout", "RequestTimeoutException", "Throttling"),
+        *("ThrottlingException", "RequestLimitExceeded", "BandwidthLimitExceeded", "OperationAborted", "503", "500"),
+        *("502", "504", "429", "408"),
+    ]
+)
+_EXPIRED = ("ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired")
+_PASSING: tuple[type[BaseException], ...] = (
+    boto.HTTPClientError,  # timeouts, closed connections, unreachable endpoints
+    boto.IncompleteReadError,
+    boto.ResponseStreamingError,
+    boto.CredentialRetrievalError,
+    boto.MetadataRetrievalError,
+    ConnectionError,
+    TimeoutError,
+)
+_ADVICE = {
+    "NoSuchBucket": ("no_bucket", "there is no such bucket. Check the name and the region."),
+    "AccessDenied": ("access_denied", "access is denied. Check the credentials and the rights of their role."),
+    "403": ("access_denied", "access is denied. Check the credentials and the rights of their role."),
+    "AllAccessDisabled": ("access_denied", "access is disabled."),
+    "InvalidAccessKeyId": ("bad_credentials", "the access key is not known there. Check the credentials."),
+    "SignatureDoesNotMatch": ("bad_credentials", "the secret key does not fit the access key. Check the credentials."),
+    "InvalidToken": ("bad_credentials", "the session token is not valid. Check the credentials."),
+    "ExpiredToken": ("bad_credentials", "the session token has expired. Renew the credentials."),
+    "RequestTimeTooSkewed": (
+        "clock_skew",
+        "this machine's clock is more than 15 minutes away from the store's. Set it right.",
+    ),
+    "PermanentRedirect": ("wrong_region", "the bucket is in another region. Set AWS_REGION."),
+    "301": ("wrong_region", "the bucket is in another region. Set AWS_REGION."),
+    "AuthorizationHeaderMalformed": ("wrong_region", "the request was signed for another region. Set AWS_REGION."),
+    "IllegalLocationConstraintException": ("wrong_region", "the bucket is in another region. Set AWS_REGION."),
+    "InvalidBucketName": ("no_bucket", "this is no valid name of a bucket."),
+}
+
+
+def code_of(error: BaseException | None) -> str | None:
+    """The store's own word for what went wrong, wherever it is in the chain."""
+    while error is not None:
+        if isinstance(error, boto.ClientError):
+            return str(error.response.get("Error", {}).get("Code") or "")
+        error = error.__cause__
+    return None
+
+
+class S3Store(ObjectStore):
+    def __init__(self, root: str, access: Access) -> None:
+        super().__init__(root, access)
+        self._bucket, prefix = split_bucket(root)
+        self._prefix = prefix + "/" if prefix else ""
+        self._clock: tuple[int, float] | None = None  # the store's, and ours when it said so
+
+    @cached_property
+    def _fs(self) -> Any:
+        fs = s3fs.S3FileSystem(**self._access.for_s3fs(), use_listings_cache=False, skip_instance_cache=True)
+        fs.retries = 1
+        return fs
+
+    def _call(self, method: str, **arguments: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = self._fs.call_s3(method, Bucket=self._bucket, **arguments)
+        return answer
+
+    def _key(self, name: str) -> str:
+        return self._prefix + name
+
+    def stat(self, name: str) -> SourceFile | None:
+        try:
+            head = self._ask(f"looking at {name}", lambda: self._call("head_object", Key=self._key(name)))
+        except FileNotFoundError:
+            return None
+        return SourceFile(
+            path=name,
+            size_bytes=int(head["ContentLength"]),
+            etag=str(head["ETag"]).strip('"'),
+            seen_ms=milliseconds(head["LastModified"]),
+        )
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            content: bytes = self._ask(f"reading {name}", lambda: self._get(name, {}, bytearray()))
+            return content
+        except FileNotFoundError:
+            return None
+
+    def listed(self, prefix: str = "", *, after: str = "") -> Iterator[SourceFile]:
+        for files, _ in self.pages(prefix, after=after):
+            yield from files
+
+    def pages(
+        self, prefix: str = "", *, after: str = "", delimiter: str = ""
+    ) -> Iterator[tuple[list[SourceFile], list[str]]]:
+        """Files, and with a delimiter the folders, a page of at most 1,000 of both at a time."""
+        arguments: dict[str, Any] = {"Prefix": self._key(prefix)}
+        if after:
+            arguments["StartAfter"] = self._key(after)
+        if delimiter:
+            arguments["Delimiter"] = delimiter
+        while True:
+            page = self._ask("listing", lambda: self._call("list_objects_v2", **arguments))
+            self._hear_clock(page)
+            folders = [str(p["Prefix"]).removeprefix(self._prefix) for p in page.get("CommonPrefixes", ())]
+            yield [self._entry(item) for item in page.get("Contents", ())], folders
+            if not page.get("IsTruncated"):
+                return
+            arguments["ContinuationToken"] = page["NextContinuationToken"]
+
+    def put(self, name: str, content: bytes) -> None:
+        self._ask(f"writing {name}", lambda: self._call("put_object", Key=self._key(name), Body=content))
+
+    def put_if_absent(self, name: str, content: bytes) -> bool:
+        try:
+            self._call("put_object", Key=self._key(name), Body=content, IfNoneMatch="*")
+        except Exception as e:
+            if code_of(e) in ("PreconditionFailed", "412"):
+                return False
+            raise
+        return True
+
+    def delete(self, name: str) -> bool:
+        there = self.stat(name) is not None
+        self._ask(f"deleting {name}", lambda: self._call("delete_object", Key=self._key(name)))
+        return there
+
+    def create(self, name: str) -> _MultipartSink:
+        return _MultipartSink(self, self._key(name))
+
+    def now_ms(self) -> int:
+        if self._clock is None:
+            self._hear_clock(self._ask("listing", lambda: self._call("list_objects_v2", MaxKeys=1)))
+        if self._clock is None:
+            return super().now_ms()
+        said_ms, heard_at = self._clock
+        return said_ms + int((time.monotonic() - heard_at) * 1000)
+
+    def _hear_clock(self, answer: dict[str, Any]) -> None:
+        said = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+        if said:
+            self._clock = int(parsedate_to_datetime(said).timestamp() * 1000), time.monotonic()
+
+    def _entry(self, item: dict[str, Any]) -> SourceFile:
+        return SourceFile(
+            path=str(item["Key"]).removeprefix(self._prefix),
+            size_bytes=int(item["Size"]),
+            etag=str(item["ETag"]).strip('"'),
+            seen_ms=milliseconds(item["LastModified"]),
+        )
+
+    def _fetch(self, piece: Slice, start: int, end: int) -> bytes:
+        got = bytearray()
+
+        def fetch() -> bytes:
+            # What came before a connection broke is kept: the next attempt begins at that byte.
+            wanted = {"Range": f"bytes={start + len(got)}-{end - 1}", "IfMatch": f'"{piece.etag}"'}
+            whole = self._get(piece.path, wanted, got)
+            if len(whole) != end - start:
+                raise ConnectionError(f"{len(whole)} of {end - start} bytes came")
+            return whole
+
+        try:
+            content: bytes = self._ask(f"reading {piece.path}", fetch)
+            return content
+        except Exception as e:
+            match code_of(e):
+                case "PreconditionFailed" | "412":
+                    raise FileChanged("the file changed after it was listed; is it still being written?") from e
+                case "InvalidObjectState":
+                    raise FileUnavailable(
+                        "archived", "the object is in an archive tier. Restore it; it is tried again by every run"
+                    ) from e
+            raise
+
+    def _get(self, name: str, wanted: dict[str, str], got: bytearray) -> bytes:
+        return bytes(sync(self._fs.loop, self._download, self._key(name), wanted, got))
+
+    async def _download(self, key: str, wanted: dict[str, str], got: bytearray) -> bytearray:
+        answer = await self._fs._call_s3("get_object", Bucket=self._bucket, Key=key, **wanted)
+        async with answer["Body"] as body:
+            while chunk := await body.read(_CHUNK_BYTES):
+                got += chunk
+        return got
+
+    def _check_unchanged(self, piece: Slice) -> None:
+        """Every range is asked for under the etag that was listed."""
+
+    def _about_one_file(self, error: BlizzardError) -> FileUnavailable:
+        if code_of(error) in ("PreconditionFailed", "412"):
+            raise FileChanged("the file changed after it was listed; is it still being written?") from error
+        return super()._about_one_file(error)
+
+    def _is_passing(self, error: BaseException) -> bool:
+        code = code_of(error)
+        if code in _EXPIRED and not self._access.get("AWS_ACCESS_KEY_ID"):
+            self._fs.connect(refresh=True)  # a role's credentials are renewed; given ones stay expired
+            return True
+        if code is not None:
+            return code in _PASSING_CODES
+        while error is not None:
+            if isinstance(error, _PASSING) or type(error).__module__.startswith("aiohttp"):
+                return True
+            error = error.__cause__  # type: ignore[assignment]
+        return False
+
+    def _ask(self, what: str, call: Any) -> Any:
+        try:
+            return super()._ask(what, call)
+        except FileNotFoundError as e:
+            if code_of(e) == "NoSuchBucket":
+                raise self._explain(what, e) from e
+            raise
+
+    def _explain(self, what: str, error: Exception) -> BlizzardError:
+        code = code_of(error)
+        where = f"{what} at {self._root}"
+        if code in _ADVICE:
+            kind, advice = _ADVICE[code]
+            return ConfigError(f"{where}: {advice}", kind=kind)
+        if isinstance(error, boto.NoCredentialsError | boto.PartialCredentialsError):
+            return ConfigError(
+                f"{where}: no credentials were found. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE,"
+                f" storage_options, or run under a role.",
+                kind="no_credentials",
+            )
+        if self._is_passing(error):
+            return Temporary(
+                f"{where}: {error}. Tried {self._access.retry.attempts} times. Run again.", kind="store_unavailable"
+            )
+        return ConfigError(f"{where}: {error}", kind="store")
+
+
+class _MultipartSink(io.RawIOBase):
+    """Parts are sent while the next ones are being written. A small file is one PUT. Names are never used twice, so
+    that every request may be repeated."""
+
+    def __init__(self, store: S3Store, key: str) -> None:
+        self._store, self._key = store, key
+        self._buffer = bytearray()
+        self._sent_bytes = 0
+        self._upload: str | None = None
+        self._parts: list[Future[dict[str, Any]]] = []
+        self.target = self
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._sent_bytes + len(self._buffer)
+
+    def write(self, data: Any) -> int:
+        size = len(data)
+        self._buffer += data
+        while len(self._buffer) >= _PART_BYTES:
+            self._send(bytes(self._buffer[:_PART_BYTES]))
+            del self._buffer[:_PART_BYTES]
+        return size
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        if self._upload is None:
+            body = bytes(self._buffer)
+            self._ask("put_object", Body=body)
+        else:
+            if self._buffer:
+                self._send(bytes(self._buffer))
+            parts = [part.result() for part in self._parts]
+            self._complete(parts)
+        super().close()
+
+    def abort(self) -> None:
+        """A part left behind costs money until somebody finds it."""
+        if self.closed:
+            return
+        super().close()
+        for part in self._parts:
+            part.cancel()
+        if self._upload is not None:
+            try:
+                self._ask("abort_multipart_upload", UploadId=self._upload)
+            except (BlizzardError, OSError):  # whatever fails here, the reason for aborting is the one to tell
+                return
+
+    def __del__(self) -> None:
+        """Nothing becomes visible by being forgotten."""
+
+    def _send(self, body: bytes) -> None:
+        if self._upload is None:
+            self._upload = self._ask("create_multipart_upload")["UploadId"]
+        in_flight = [part for part in self._parts if not part.done()]
+        if len(in_flight) >= _PARTS_IN_FLIGHT:
+            in_flight[0].result()
+        number = len(self._parts) + 1
+        self._parts.append(self._store._pool.submit(self._send_part, number, body))
+        self._sent_bytes += len(body)
+
+    def _send_part(self, number: int, body: bytes) -> dict[str, Any]:
+        sent = self._ask("upload_part", UploadId=self._upload, PartNumber=number, Body=body)
+        return {"PartNumber": number, "ETag": sent["ETag"]}
+
+    def _complete(self, parts: list[dict[str, Any]]) -> None:
+        try:
+            self._ask("complete_multipart_upload", UploadId=self._upload, MultipartUpload={"Parts": parts})
+        except FileNotFoundError:
+            # An attempt whose answer was lost has completed it: then the object is there, with all its bytes.
+            head = self._ask("head_object")
+            if int(head["ContentLength"]) != self._sent_bytes:
+                raise
+
+    def _ask(self, method: str, **arguments: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = self._store._ask(
+            f"writing {self._key}", lambda: self._store._call(method, Key=self._key, **arguments)
+        )
+        return answer

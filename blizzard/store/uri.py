@@ -1,0 +1,92 @@
+"""Locations as people type them, as one normalised text: what goes into a checkpoint must always be the same.
+
+`s3://`, `s3a://` and `s3n://` are one place; so are `gs://` and `gcs://`. Keys are taken as they are: a `%` or a `?` in
+one is an ordinary character.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from urllib.parse import quote, unquote, urlsplit
+
+from blizzard.errors import ConfigError
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss"}
+_OBJECT_STORES = ("s3", "gs", "abfss", "az", "memory")
+
+
+def locate(uri: str, *, what: str) -> str:
+    """The root of a plain path or a URI: an absolute local path, or a URI in its one normal form."""
+    if not uri:
+        raise ConfigError(f"the {what} is empty", kind="usage")
+    try:
+        uri.encode()
+    except UnicodeEncodeError as e:
+        raise ConfigError(f"the {what} {os.fsencode(uri)!r} is not UTF-8", kind="usage") from e
+    scheme = _SCHEME.match(uri)
+    if scheme is None:
+        return os.path.abspath(os.path.expanduser(uri))
+    name = scheme.group(1).lower()
+    name = _SAME.get(name, name)
+    if name == "file":
+        return _local_path_of_uri(uri, scheme.group(0), what)
+    if name not in _OBJECT_STORES:
+        known = "file, s3 (s3a, s3n), gs, abfss, az"
+        raise ConfigError(f"{what} {uri!r}: {scheme.group(1)}: is not one of {known}", kind="unsupported_scheme")
+    rest = uri[len(scheme.group(0)) :].removeprefix("//").rstrip("/")
+    if not uri.startswith(scheme.group(0) + "//") or not rest or rest.startswith("/"):
+        raise ConfigError(f"{what} {uri!r}: such a URI has a bucket, {name}://bucket/path", kind="usage")
+    if name == "abfss":
+        rest = rest.replace(".blob.core.windows.net", ".dfs.core.windows.net", 1)
+        if "@" not in rest.split("/", 1)[0]:
+            raise ConfigError(
+                f"{what} {uri!r}: such a URI names container and account,"
+                f" abfss://container@account.dfs.core.windows.net/path",
+                kind="usage",
+            )
+    return f"{name}://{rest}"
+
+
+def _local_path_of_uri(uri: str, scheme: str, what: str) -> str:
+    if urlsplit(uri).netloc not in ("", "localhost"):
+        raise ConfigError(f"{what} {uri!r}: a file URI has three slashes, file:///path", kind="usage")
+    # urlsplit would cut a '?' or '#' off a file name; they are ordinary characters in one.
+    return os.path.abspath(unquote(uri[len(scheme) :].removeprefix("//localhost").removeprefix("//")))
+
+
+def local_path(uri: str, *, what: str) -> str:
+    """For what can only be on local disk."""
+    root = locate(uri, what=what)
+    if not is_local(root):
+        raise ConfigError(f"{what} {uri!r}: this has to be a local path", kind="unsupported_scheme")
+    return root
+
+
+def is_local(root: str) -> bool:
+    return root.startswith("/")
+
+
+def show_uri(root: str) -> str:
+    """A root as a URI, for people and for identities."""
+    return "file://" + quote(root) if is_local(root) else root
+
+
+def delta_uri(root: str) -> str:
+    """A root as delta-rs takes it: it decodes percent escapes in every URI."""
+    if is_local(root):
+        return "file://" + quote(root)
+    scheme, rest = root.split("://", 1)
+    authority, slash, key = rest.partition("/")
+    return f"{scheme}://{authority}{slash}{quote(key)}"
+
+
+def join(root: str, name: str) -> str:
+    return f"{root.rstrip('/')}/{name}" if name else root
+
+
+def split_bucket(root: str) -> tuple[str, str]:
+    """Bucket and key prefix of an object store's root; the prefix has no slash at its end."""
+    bucket, _, prefix = root.split("://", 1)[1].partition("/")
+    return bucket, prefix
