@@ -1,4 +1,4 @@
-"""Listing a local source: every matching file below the root, in the byte order of its name.
+"""Listing a source; here, on local disk: every matching file below the root, in the byte order of its name.
 
 Names that begin with `_` or `.` are ignored, at every level, unless one file was named as the source. Nothing else
 that matches is left out silently.
@@ -16,11 +16,16 @@ from wcmatch import glob
 
 from blizzard.core.types import Listing
 from blizzard.errors import BadFile, ConfigError, Temporary
+from blizzard.source.buckets import list_bucket
 from blizzard.source.uri import SourceLocation
 from blizzard.store.local import seen_ms_of
+from blizzard.store.uri import is_local
 
 
-def list_source(source: SourceLocation) -> Listing:
+def list_source(source: SourceLocation, *, after: str = "") -> Listing:
+    """Names after `after`, where the store can begin there; all of them on local disk."""
+    if not is_local(source.root):
+        return list_bucket(source, compile_pattern(source.pattern), after=after)
     if not os.path.isdir(source.root):
         what = "is not a folder" if os.path.exists(source.root) else "does not exist"
         raise ConfigError(f"the source {source.root} {what}", kind="source_not_found")

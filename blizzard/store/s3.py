@@ -113,13 +113,13 @@ class S3Store(ObjectStore):
             return None
 
     def listed(self, prefix: str = "", *, after: str = "") -> Iterator[SourceFile]:
-        for files, _ in self.pages(prefix, after=after):
+        for files, _, _ in self.pages(prefix, after=after):
             yield from files
 
     def pages(
         self, prefix: str = "", *, after: str = "", delimiter: str = ""
-    ) -> Iterator[tuple[list[SourceFile], list[str]]]:
-        """Files, and with a delimiter the folders, a page of at most 1,000 of both at a time."""
+    ) -> Iterator[tuple[list[SourceFile], list[str], bool]]:
+        """Files, with a delimiter folders too, and whether this page is the last: at most 1,000 names each."""
         arguments: dict[str, Any] = {"Prefix": self._key(prefix)}
         if after:
             arguments["StartAfter"] = self._key(after)
@@ -129,8 +129,9 @@ class S3Store(ObjectStore):
             page = self._ask("listing", lambda: self._call("list_objects_v2", **arguments))
             self._hear_clock(page)
             folders = [str(p["Prefix"]).removeprefix(self._prefix) for p in page.get("CommonPrefixes", ())]
-            yield [self._entry(item) for item in page.get("Contents", ())], folders
-            if not page.get("IsTruncated"):
+            is_last = not page.get("IsTruncated")
+            yield [self._entry(item) for item in page.get("Contents", ())], folders, is_last
+            if is_last:
                 return
             arguments["ContinuationToken"] = page["NextContinuationToken"]
 
