@@ -14,7 +14,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from blizzard import __version__
-from blizzard.dlq_arguments import add_config_arguments, add_dlq_parser
+from blizzard.arguments import (
+    add_config_arguments,
+    add_hints_argument,
+    add_job_arguments,
+    add_table_arguments,
+)
+from blizzard.checkpoint_arguments import add_checkpoint_actions
+from blizzard.dlq_arguments import add_dlq_parser
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.summary import Summary
 
@@ -51,7 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=_EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _job_arguments(run)
+    add_job_arguments(run)
     run.add_argument("--summary", metavar="URI", help="also write the final JSON object to this file")
     run.add_argument("--max-batches", type=int, metavar="N", help="stop after N commits")
     run.add_argument(
@@ -62,20 +69,20 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument("--exit-99-when-idle", action="store_true", help="exit 99 instead of 0 when nothing was new")
 
     plan = commands.add_parser("plan", help="show what a run would do; changes nothing")
-    _job_arguments(plan)
+    add_job_arguments(plan)
     plan.add_argument("--json", action="store_true", help="as one JSON object")
 
     status = commands.add_parser("status", help="pipelines of a table, their positions and backlog")
-    _table_arguments(status)
+    add_table_arguments(status)
     status.add_argument("--source", metavar="URI", help="also list this source and count its backlog")
     status.add_argument("--pattern", metavar="GLOB", help="the source's pattern, if the pipeline was given one")
     status.add_argument("--explain", action="store_true", help="what recovery would look at, decide, and why")
 
     checkpoint = commands.add_parser("checkpoint", help="look at positions, keep one, or change one")
-    _checkpoint_actions(checkpoint.add_subparsers(dest="action", required=True, metavar="ACTION"))
+    add_checkpoint_actions(checkpoint.add_subparsers(dest="action", required=True, metavar="ACTION"))
 
     files = commands.add_parser("files", help="which source file went in at which version, from the ledgers")
-    _table_arguments(files)
+    add_table_arguments(files)
     files.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
 
     orphans = commands.add_parser(
@@ -84,7 +91,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Find Parquet files that blizzard wrote and no version of the table ever named. Deletes nothing"
         " without --yes.",
     )
-    _table_arguments(orphans)
+    add_table_arguments(orphans)
     orphans.add_argument("--quarantine", metavar="URI", help="the quarantine table; default: beside the table")
     orphans.add_argument("--older-than", metavar="AGE", default="7d", help="such as 30d; at least, and by default, 7d")
     orphans.add_argument("--yes", action="store_true", help="delete them; without this, they are only listed")
@@ -94,39 +101,6 @@ def build_parser() -> argparse.ArgumentParser:
     schema = commands.add_parser("schema", help="infer a schema from records, compare one with a table's")
     _schema_actions(schema.add_subparsers(dest="action", required=True, metavar="ACTION"))
     return parser
-
-
-def _checkpoint_actions(actions: argparse._SubParsersAction[_Parser]) -> None:
-    show = actions.add_parser("show", help="decode the newest payload, or that of one sequence")
-    show.add_argument("sequence", metavar="N", nargs="?", type=int, help="the sequence; default: the newest")
-    _table_arguments(show)
-    show.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
-    listing = actions.add_parser("list", help="every checkpoint in the log, newest first")
-    _table_arguments(listing)
-    listing.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
-
-    export = actions.add_parser("export", help="write a pipeline's position to a file, to keep it or to move it")
-    _table_arguments(export)
-    export.add_argument("--pipeline", metavar="NAME", required=True, help="the pipeline")
-    export.add_argument("--out", metavar="FILE", required=True, help="the file to write; - is stdout")
-    export.add_argument("--force", action="store_true", help="overwrite the file")
-    importing = actions.add_parser("import", help="go on from an exported position, in this table")
-    _table_arguments(importing)
-    importing.add_argument("--in", metavar="FILE", required=True, dest="file", help="the exported file")
-    importing.add_argument("--replace", action="store_true", help="even if the pipeline has a position here")
-    for name, what in (
-        ("reset", "read a file again: from where it broke, or from --from-record on"),
-        ("skip", "do not read a file, or not any further"),
-    ):
-        edit = actions.add_parser(
-            name, help=what, description=f"{what.capitalize()}. Takes the pipeline's next sequence."
-        )
-        _job_arguments(edit)
-        edit.add_argument("--file", metavar="NAME", required=True, help="the file's name, as blizzard files shows it")
-        if name == "reset":
-            edit.add_argument("--from-record", metavar="N", type=int, help="the first line to read, counted from 0")
-        edit.add_argument("--yes", action="store_true", help="do it; without this, only say what would be done")
-        edit.add_argument("--json", action="store_true", help="as one JSON object")
 
 
 def _schema_actions(actions: argparse._SubParsersAction[_Parser]) -> None:
@@ -146,7 +120,7 @@ def _schema_actions(actions: argparse._SubParsersAction[_Parser]) -> None:
         description="How a schema, given or inferred from records, differs from a table's: 'same', or 'N differences'"
         " and a line for each. Order and comments do not count. Exits 0 either way.",
     )
-    _table_arguments(diff)
+    add_table_arguments(diff)
     other = diff.add_mutually_exclusive_group(required=True)
     other.add_argument("--source", metavar="URI", help="infer the schema from this folder, file or glob")
     other.add_argument("--schema", metavar="DDL|FILE", help="the schema itself")
@@ -155,40 +129,9 @@ def _schema_actions(actions: argparse._SubParsersAction[_Parser]) -> None:
 
 def _sample_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pattern", metavar="GLOB", help="which files below the folder")
-    _hints_argument(parser)
+    add_hints_argument(parser)
     parser.add_argument("--sample-records", metavar="N", help="records to look at, at most (default: 10000)")
     parser.add_argument("--sample-files", metavar="N", help="files to take them from, at most (default: 20)")
-
-
-def _hints_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--hints",
-        metavar="DDL",
-        help="columns whose type the sample does not decide, such as 'id BIGINT, user.age INT'",
-    )
-
-
-def _job_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--source", metavar="URI", help="folder, file or glob of NDJSON files")
-    parser.add_argument("--table", metavar="URI", help="Delta table to append to; made on first use")
-    parser.add_argument("--schema", metavar="DDL|FILE", help="schema of a new table; leave out when the table exists")
-    parser.add_argument(
-        "--infer", action="store_true", help="make a new table with the schema that a sample of the records suggests"
-    )
-    _hints_argument(parser)
-    parser.add_argument("--pipeline", metavar="NAME", help="name of this flow; default: derived from the source")
-    add_config_arguments(parser)
-    parser.add_argument(
-        "--start-from",
-        metavar="WHERE",
-        help="'beginning' or 'after:NAME': where a new pipeline begins on a table that already has data",
-    )
-
-
-def _table_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--table", metavar="URI", help="the Delta table")
-    parser.add_argument("--json", action="store_true", help="as JSON")
-    add_config_arguments(parser)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
@@ -21,7 +21,7 @@ from blizzard.config import Config, load_config
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError, Refused, SchemaError
 from blizzard.inferring import InferredSchema, infer_from_source
-from blizzard.inspection import PipelineStatus, TableStatus, checkpoints, ingested_files, newest_payloads, payload_of
+from blizzard.inspection import PipelineStatus, TableStatus, ingested_files
 from blizzard.job import open_existing, source_location
 from blizzard.progress import TerminalProgress
 from blizzard.schema.fit import schema_differences
@@ -39,7 +39,9 @@ def dispatch(options: argparse.Namespace) -> int:
         case "vacuum-orphans":
             return _vacuum_orphans(options)
         case "checkpoint":
-            return _CHECKPOINT_ACTIONS[options.action](options)
+            from blizzard import checkpoint_commands
+
+            return checkpoint_commands.dispatch(options)
         case "schema":
             return _schema_infer(options) if options.action == "infer" else _schema_diff(options)
         case _:
@@ -56,12 +58,12 @@ def open_table(options: argparse.Namespace) -> DeltaRsTable:
     return open_existing(config_of(options))
 
 
-def _print(text: str) -> None:
+def print_line(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def _print_json(value: Any) -> None:
-    _print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+def print_json(value: Any) -> None:
+    print_line(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
 
 
 def _plan(options: argparse.Namespace) -> int:
@@ -69,17 +71,17 @@ def _plan(options: argparse.Namespace) -> int:
     slots = job.config["spark.slots"] or os.cpu_count() or 1
     shown = api.preview(job, slots=slots, progress=TerminalProgress())
     if options.json:
-        _print_json(shown)
+        print_json(shown)
         return Refused.exit_code if "error" in shown else 0
     if "error" in shown:
         raise Refused(shown["error"], kind=shown["error_kind"])
-    _print(f"pipeline  {shown['pipeline']}")
-    _print(f"table     {shown['table']}{' (to be created)' if shown['creates_table'] else ''}")
-    _print(f"recovery  {shown['recovery']}")
-    _print(f"mark      {shown['mark'] or '-'}")
-    _print(f"backlog   {shown['backlog_files']:,} files, {shown['backlog_bytes']:,} bytes")
+    print_line(f"pipeline  {shown['pipeline']}")
+    print_line(f"table     {shown['table']}{' (to be created)' if shown['creates_table'] else ''}")
+    print_line(f"recovery  {shown['recovery']}")
+    print_line(f"mark      {shown['mark'] or '-'}")
+    print_line(f"backlog   {shown['backlog_files']:,} files, {shown['backlog_bytes']:,} bytes")
     if shown["first_batch"]:
-        _print("\nfirst batch:")
+        print_line("\nfirst batch:")
         print_table(
             ["SLOT", "FILE", "FROM", "BYTES"],
             [[s["slot"], s["path"], s["from_record"], s["size"]] for s in shown["first_batch"]],
@@ -91,22 +93,22 @@ def _status(options: argparse.Namespace) -> int:
     given = {"source.path": options.source, "source.pattern": options.pattern}
     status = api.table_status(config_of(options, **given), explain=options.explain)
     if options.json:
-        _print_json(asdict(status))
+        print_json(asdict(status))
     else:
-        _print_status(status)
+        _show_status(status)
     return 0
 
 
-def _print_status(status: TableStatus) -> None:
-    _print(f"table {status.table}  version {status.version}  id {status.table_id}")
+def _show_status(status: TableStatus) -> None:
+    print_line(f"table {status.table}  version {status.version}  id {status.table_id}")
     if not status.pipelines:
-        _print("no pipeline has committed to it")
+        print_line("no pipeline has committed to it")
     for pipeline in status.pipelines:
-        _print("")
+        print_line("")
         for name, value in _status_rows(pipeline):
-            _print(f"  {name:<12}{value}")
+            print_line(f"  {name:<12}{value}")
         for sentence in pipeline.explanation or ():
-            _print(f"    {sentence}")
+            print_line(f"    {sentence}")
 
 
 _STARTS = {
@@ -120,7 +122,7 @@ def _status_rows(p: PipelineStatus) -> Iterable[tuple[str, str]]:
     yield "pipeline", p.pipeline
     yield "source", f"{p.source}  {p.pattern}"
     yield "sequence", str(p.sequence)
-    yield "last commit", f"version {p.delta_version} at {_time(p.committed_at_ms)} by run {p.run_id}"
+    yield "last commit", f"version {p.delta_version} at {time_text(p.committed_at_ms)} by run {p.run_id}"
     yield "mark", p.mark or "-"
     yield "in progress", ", ".join(f"{path} ({n:,} records)" for path, n in p.in_progress.items()) or "none"
     if p.backlog_files is not None:
@@ -130,73 +132,8 @@ def _status_rows(p: PipelineStatus) -> Iterable[tuple[str, str]]:
     yield "a start", _STARTS.get(p.recovery, p.recovery_message or p.recovery)
 
 
-def _time(ms: int) -> str:
+def time_text(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, tz=timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
-
-
-def _checkpoint_list(options: argparse.Namespace) -> int:
-    rows = checkpoints(open_table(options), options.pipeline)
-    if options.json:
-        for row in rows:
-            _print(orjson.dumps(row).decode())
-        return 0
-    shown = [
-        [
-            r["sequence"],
-            r["delta_version"],
-            _time(r["committed_at_ms"]),
-            *("-" if r[name] is None else f"{r[name]:,}" for name in ("files", "records", "bytes")),
-            f"{r['payload_bytes']:,}",
-            r["run_id"],
-            r["kind"] or "-",
-            r["pipeline"],
-        ]
-        for r in rows
-    ]
-    print_table(
-        ["SEQUENCE", "VERSION", "TIME", "FILES", "RECORDS", "BYTES", "PAYLOAD", "RUN", "KIND", "PIPELINE"], shown
-    )
-    return 0
-
-
-def _checkpoint_show(options: argparse.Namespace) -> int:
-    table = open_table(options)
-    if options.sequence is None:
-        found = newest_payloads(table, options.pipeline)
-    else:
-        found = payload_of(table, options.pipeline, options.sequence)
-        if not found:
-            raise ConfigError(
-                f"no commit in the log's JSON files has a checkpoint of sequence {options.sequence}; see blizzard"
-                f" checkpoint list",
-                kind="checkpoint_not_found",
-            )
-    if options.json:
-        _print_json(found)
-    elif not found:
-        _print("no checkpoint in the log's JSON commits")
-    else:
-        for payload in found:
-            _print_json(payload)
-    return 0
-
-
-def _checkpoint_edit(options: argparse.Namespace) -> int:
-    from blizzard import editing
-
-    job = make_job(options)
-    if options.action == "reset":
-        edit = editing.plan_reset(job, options.file, options.from_record)
-    else:
-        edit = editing.plan_skip(job, options.file)
-    if not options.yes:
-        raise ConfigError(f"{edit.sentence}. Nothing was changed: add --yes to do it", kind="not_confirmed")
-    sequence, version = editing.apply_edit(job, edit)
-    if options.json:
-        _print_json({"path": edit.path, "sequence": sequence, "delta_version": version})
-    else:
-        _print(f"{edit.sentence}: sequence {sequence}, version {version}")
-    return 0
 
 
 def _vacuum_orphans(options: argparse.Namespace) -> int:
@@ -209,60 +146,21 @@ def _vacuum_orphans(options: argparse.Namespace) -> int:
     deleted = orphans.delete_orphans(found, access) if options.yes else 0
     size = sum(orphan.size_bytes for orphan in found)
     if options.json:
-        _print_json({"files": [asdict(o) for o in found], "bytes": size, "deleted": deleted})
+        print_json({"files": [asdict(o) for o in found], "bytes": size, "deleted": deleted})
         return 0
     for orphan in found:
-        _print(f"{orphan.path}  {orphan.size_bytes:,} bytes  {orphan.age_s / 86_400:.0f} days")
-    _print(
+        print_line(f"{orphan.path}  {orphan.size_bytes:,} bytes  {orphan.age_s / 86_400:.0f} days")
+    print_line(
         f"{len(found)} orphans, {size:,} bytes; " + (f"{deleted} deleted" if options.yes else "none deleted (--yes)")
     )
     return 0
-
-
-def _checkpoint_export(options: argparse.Namespace) -> int:
-    from blizzard import dlq, editing
-
-    content = editing.export_position(open_table(options), options.pipeline)
-    if options.out == "-":
-        _print(content.decode().rstrip("\n"))
-        return 0
-    with dlq.new_file(options.out, overwrite=options.force) as file:
-        file.write(content)
-    _print_json({"file": options.out}) if options.json else _print(f"written to {options.out}")
-    return 0
-
-
-def _checkpoint_import(options: argparse.Namespace) -> int:
-    from blizzard import editing
-
-    try:
-        with open(options.file, "rb") as file:
-            content = file.read()
-    except OSError as e:
-        raise ConfigError(f"{options.file} cannot be read: {e.strerror}", kind="usage") from e
-    sequence, version = editing.import_position(open_table(options), content, replaces=options.replace)
-    if options.json:
-        _print_json({"sequence": sequence, "delta_version": version})
-    else:
-        _print(f"imported as sequence {sequence}, version {version}")
-    return 0
-
-
-_CHECKPOINT_ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "export": _checkpoint_export,
-    "import": _checkpoint_import,
-    "list": _checkpoint_list,
-    "show": _checkpoint_show,
-    "reset": _checkpoint_edit,
-    "skip": _checkpoint_edit,
-}
 
 
 def _files(options: argparse.Namespace) -> int:
     rows = ingested_files(open_table(options), options.pipeline)
     if options.json:
         for row in rows:
-            _print(orjson.dumps(row).decode())
+            print_line(orjson.dumps(row).decode())
         return 0
     print_table(
         ["FILE", "FROM", "TO", "FINISHED", "VERSION", "SEQUENCE", "PIPELINE"],
@@ -301,9 +199,9 @@ def _infer(options: argparse.Namespace) -> InferredSchema:
 def _schema_infer(options: argparse.Namespace) -> int:
     inferred = _infer(options)
     if options.json:
-        _print_json(inferred.to_dict())
+        print_json(inferred.to_dict())
     else:
-        _print(inferred.ddl)
+        print_line(inferred.ddl)
     return 0
 
 
@@ -318,10 +216,10 @@ def _schema_diff(options: argparse.Namespace) -> int:
     else:
         differences = schema_differences(_infer(options).schema, table, called="inferred")
     if options.json:
-        _print_json({"same": not differences, "differences": differences})
+        print_json({"same": not differences, "differences": differences})
         return 0
     count = len(differences)
-    _print("\n".join([f"{count} difference{'s' if count > 1 else ''}" if count else "same", *differences]))
+    print_line("\n".join([f"{count} difference{'s' if count > 1 else ''}" if count else "same", *differences]))
     return 0
 
 
@@ -329,4 +227,4 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     cells = [list(header), *([str(c) for c in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     for row in cells:
-        _print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print_line("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from blizzard.arguments import add_config_arguments
+
 SHOWN_CHARS = 500
 _REPLAY_HELP = """Parse the lines in quarantine once more, with the table's schema as it is now, and append those that
 pass, each exactly once even if this is killed. Those that fail again stay in quarantine. Takes the pipeline's next
@@ -66,19 +68,6 @@ def _table_arguments(parser: argparse.ArgumentParser, *, pipeline: str = "only t
     parser.add_argument("--kind", metavar="KIND", help="only this kind of error, such as not_json")
     parser.add_argument("--json", action="store_true", help="as JSON")
     add_config_arguments(parser)
-
-
-def add_config_arguments(parser: argparse.ArgumentParser) -> None:
-    """For commands over a table too: a store may need `storage_options`."""
-    parser.add_argument("--config", metavar="FILE", help="YAML file; flags override it")
-    parser.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        dest="assignments",
-        help="set one key, such as storage_options.AWS_REGION=eu-west-1; repeatable",
-    )
 
 
 def _positive(text: str) -> int:

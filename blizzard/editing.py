@@ -14,14 +14,15 @@ import orjson
 
 from blizzard.core.batch import renewed_state, seal
 from blizzard.core.codec import CodecError, decode_state, encode_state
-from blizzard.core.ledger import LedgerEntry, decode_ledger
-from blizzard.core.log import CommitFacts
+from blizzard.core.history import ledgers_of
+from blizzard.core.ledger import LedgerEntry
+from blizzard.core.log import CommitFacts, fence_version, states_in
 from blizzard.core.recover import IMPORTED, Fresh, Refuse, Resume, decide_recovery
 from blizzard.core.state import FINISHED, CheckpointState, FileProgress, RecordsRead, SourceState, prune_finished
 from blizzard.core.types import BatchResult, SourceFile, find_file
 from blizzard.delta.commit import commit_batch
 from blizzard.delta.table import DeltaRsTable
-from blizzard.errors import ConfigError, Refused
+from blizzard.errors import ConfigError
 from blizzard.job import Job, SystemClock, open_existing
 from blizzard.ports import CommitRequest
 from blizzard.progress import SilentProgress
@@ -69,17 +70,23 @@ def apply_edit(job: Job, edit: Edit) -> tuple[int, int]:
     return _commit(table, replace(before, source_state=_with(before.source_state, edit)))
 
 
-def export_position(table: DeltaRsTable, pipeline: str, *, scan_commits: int = 100) -> bytes:
-    """The newest position of a pipeline, as a file to keep or to move."""
-    recovery = state_to_go_on_from(table, pipeline=pipeline, source=None, scan_commits=scan_commits)
-    if isinstance(recovery, Fresh):
-        raise _no_position(pipeline)
+def export_position(
+    table: DeltaRsTable, pipeline: str, *, sequence: int | None = None, scan_commits: int = 100
+) -> bytes:
+    """A position of a pipeline, the newest or an older one, as a file to keep or to move."""
+    if sequence is not None:
+        state = _state_of_sequence(table, pipeline, sequence)
+    else:
+        recovery = state_to_go_on_from(table, pipeline=pipeline, source=None, scan_commits=scan_commits)
+        if isinstance(recovery, Fresh):
+            raise _no_position(pipeline)
+        state = recovery.state
     exported = {
         "blizzard_position": _EXPORT_VERSION,
         "pipeline": pipeline,
         "table_id": table.table_id,
-        "sequence": recovery.state.sequence,
-        "app_id": encode_state(recovery.state),
+        "sequence": state.sequence,
+        "app_id": encode_state(state),
     }
     return orjson.dumps(exported, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
@@ -88,30 +95,42 @@ def import_position(table: DeltaRsTable, content: bytes, *, replaces: bool) -> t
     """Go on in this table from an exported position, under the pipeline's next sequence here."""
     state = _exported_state(content)
     # A table with data and no position of ours is what an import is for.
-    recovery = decide_recovery(
-        table.observe(state.pipeline, scan_commits=100), pipeline=state.pipeline, source=None, start_from=None
-    )
-    if isinstance(recovery, Refuse) and recovery.kind != "table_has_data":
-        raise Refused(recovery.message, kind=recovery.kind)
-    if isinstance(recovery, Resume) and not replaces:
+    facts = table.observe(state.pipeline, scan_commits=100)
+    recovery = decide_recovery(facts, pipeline=state.pipeline, source=None, start_from=None)
+    has_one = isinstance(recovery, Resume) or (isinstance(recovery, Refuse) and recovery.kind != "table_has_data")
+    if has_one and not replaces:
+        problem = f" (which cannot be used: {recovery.message})" if isinstance(recovery, Refuse) else ""
         raise ConfigError(
-            f"pipeline {state.pipeline!r} has a position in this table already, sequence {recovery.state.sequence}; add"
-            f" --replace to go on from the imported one instead",
+            f"pipeline {state.pipeline!r} has a position in this table already{problem}; add --replace to go on from"
+            f" the imported one instead",
             kind="usage",
         )
-    here = recovery.state.sequence if isinstance(recovery, Resume) else 0
-    return _commit(
-        table,
-        replace(
-            state,
-            sequence=here,
-            run_id=os.urandom(6).hex(),
-            table_id=table.table_id,
-            add_path=None,
-            delta_version=table.version,
-            schema_fingerprint=table.schema_fingerprint,
-            start_from=IMPORTED,
-        ),
+    here = max((sequence for c in facts.commits if (sequence := fence_version(c, state.pipeline))), default=0)
+    here = max(here, facts.fence or 0)
+    # An older position of this very table: what came after it no longer counts, and its bad records come again.
+    later = range(state.sequence + 1, here + 1) if state.table_id == table.table_id else range(0)
+    before = replace(
+        state,
+        sequence=here,
+        run_id=os.urandom(6).hex(),
+        table_id=table.table_id,
+        add_path=None,
+        delta_version=table.version,
+        schema_fingerprint=table.schema_fingerprint,
+        start_from=IMPORTED,
+    )
+    return _commit(table, before, goes_back_over=later)
+
+
+def _state_of_sequence(table: DeltaRsTable, pipeline: str, sequence: int) -> CheckpointState:
+    for commit in table.scan_back():
+        for state in states_in(commit.txns):
+            if (state.pipeline, state.sequence) == (pipeline, sequence):
+                return state
+    raise ConfigError(
+        f"no commit in the log's JSON files holds sequence {sequence} of pipeline {pipeline!r}; see blizzard checkpoint"
+        f" list",
+        kind="checkpoint_not_found",
     )
 
 
@@ -128,11 +147,13 @@ def _exported_state(content: bytes) -> CheckpointState:
     return state
 
 
-def _commit(table: DeltaRsTable, before: CheckpointState) -> tuple[int, int]:
+def _commit(table: DeltaRsTable, before: CheckpointState, *, goes_back_over: range = range(0)) -> tuple[int, int]:
     clock = SystemClock()
     planned_ms = clock.now_ms()
     after = renewed_state(before, batch_id=os.urandom(8).hex(), now_ms=planned_ms)
-    checkpoint = seal(after, BatchResult(), kind="edit")
+    if goes_back_over:
+        after = replace(after, rolled_back=(goes_back_over[0], goes_back_over[-1]))
+    checkpoint = seal(after, BatchResult(), kind="edit", superseded=tuple(goes_back_over))
     version = commit_batch(
         table,
         CommitRequest.of(checkpoint, ()),
@@ -184,10 +205,8 @@ def _listed(job: Job, path: str) -> SourceFile:
 
 
 def _newest_entry(commits: Iterable[CommitFacts], pipeline: str, path: str) -> LedgerEntry | None:
-    for commit in commits:
-        ledger = decode_ledger(commit.user_metadata)
-        if ledger is not None and ledger.pipeline == pipeline:
-            for entry in ledger.entries:
-                if entry.path == path:
-                    return entry
+    for _, ledger in ledgers_of(commits, pipeline):
+        for entry in ledger.entries:
+            if entry.path == path:
+                return entry
     return None

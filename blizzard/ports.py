@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from blizzard.core.batch import Checkpoint
 from blizzard.core.log import CommitFacts, TableFacts
+from blizzard.core.rollback import FileActions
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, DataFile, SourceFile, SourceIdentity
 from blizzard.schema import DeltaSchema
@@ -23,6 +24,14 @@ class CommitRequest:
     last_updated_ms: int
     ledger: str
     files: tuple[DataFile, ...]
+    # A rollback: these Adds are removed, and a schema is put back. Such a request is for exactly the version after the
+    # table's, and fails if that one is taken, whatever it holds.
+    removes: tuple[Mapping[str, Any], ...] = ()
+    metadata: Mapping[str, Any] | None = None
+
+    @property
+    def is_rollback(self) -> bool:
+        return bool(self.removes) or self.metadata is not None
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, files: tuple[DataFile, ...]) -> CommitRequest:
@@ -74,6 +83,21 @@ class Table(Protocol):
     def make_durable(self, version: int) -> None: ...
     def check_writable(self) -> None:
         """Raises where the table has a feature that an append would break."""
+
+
+class TableWithFiles(Table, Protocol):
+    """A table whose commits can be looked into, file by file."""
+
+    @property
+    def is_append_only(self) -> bool: ...
+    def file_actions(self, version: int) -> FileActions | None:
+        """What that version did to the files of the table; None where its commit is gone."""
+
+    def schema_at(self, version: int) -> DeltaSchema | None:
+        """The schema as it was; None where that version can no longer be opened."""
+
+    def metadata_action(self, schema: DeltaSchema) -> dict[str, Any]:
+        """The table's metadata as the log writes it, with another schema."""
 
 
 class Quarantine(Protocol):

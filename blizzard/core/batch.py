@@ -7,8 +7,12 @@ from dataclasses import dataclass, replace
 from blizzard.core.codec import encode_state, fence_app_id
 from blizzard.core.ledger import Ledger, encode_ledger, entries_of
 from blizzard.core.recover import Fresh, Resume
+from blizzard.core.rollback import RollbackPlan
 from blizzard.core.state import CheckpointState, advance_mark, apply_reports, prune_finished
 from blizzard.core.types import BatchPlan, BatchResult, SourceIdentity
+
+# What a position says about where listing begins goes back with it.
+_LISTING_FIELDS = ("held_back", "list_from", "relist_watermark_ms", "prefix_marks")
 
 
 class InconsistentReport(Exception):
@@ -70,6 +74,7 @@ def next_state(
         add_path=result.files[0].path if result.files else previous.add_path,
         pending_quarantine=tuple(f.path for f in result.quarantine),
         replayed={},
+        rolled_back=None,
         source_state=prune_finished(advance_mark(apply_reports(previous.source_state, result.slices), plan.frontier)),
     )
 
@@ -83,10 +88,29 @@ def renewed_state(previous: CheckpointState, *, batch_id: str, now_ms: int) -> C
         taken_at_ms=max(now_ms, previous.taken_at_ms),
         pending_quarantine=(),
         replayed={},
+        rolled_back=None,
     )
 
 
-def seal(state: CheckpointState, result: BatchResult, *, kind: str = "batch") -> Checkpoint:
+def rolled_back_state(current: CheckpointState, plan: RollbackPlan, *, batch_id: str, now_ms: int) -> CheckpointState:
+    """The target's position under the next sequence."""
+    return replace(
+        renewed_state(current, batch_id=batch_id, now_ms=now_ms),
+        source_state=plan.target.source_state,
+        add_path=plan.target.add_path,
+        rolled_back=(min(plan.superseded), max(plan.superseded)),
+        **{name: getattr(plan.target, name) for name in _LISTING_FIELDS},
+    )
+
+
+def seal(
+    state: CheckpointState,
+    result: BatchResult,
+    *,
+    kind: str = "batch",
+    rolled_back_to: int | None = None,
+    superseded: tuple[int, ...] = (),
+) -> Checkpoint:
     """Everything the commit of this state carries beside its data files."""
     ledger = Ledger(
         pipeline=state.pipeline,
@@ -99,6 +123,8 @@ def seal(state: CheckpointState, result: BatchResult, *, kind: str = "batch") ->
         entries=entries_of(result.slices),
         quarantine=state.pending_quarantine,
         kind=kind,
+        rolled_back_to=rolled_back_to,
+        superseded=superseded,
     )
     return Checkpoint(
         state=state,

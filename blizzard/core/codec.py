@@ -158,6 +158,7 @@ def _state_to_json(state: CheckpointState) -> dict[str, Any]:
         "start_from": state.start_from,
         "pending_quarantine": list(state.pending_quarantine),
         "replayed": dict(state.replayed),
+        "rolled_back": None if state.rolled_back is None else list(state.rolled_back),
         "held_back": dict(state.held_back),
         "list_from": state.list_from,
         "relist_watermark_ms": state.relist_watermark_ms,
@@ -181,8 +182,8 @@ _V2_FIELDS = frozenset(
     [
         *("schema_version", "source_state", "delta_version", "pipeline", "sequence", "run_id", "batch_id"),
         *("taken_at_ms", "table_id", "add_path", "source", "file_versions", "schema_fingerprint", "start_from"),
-        *("pending_quarantine", "replayed", "held_back", "list_from", "relist_watermark_ms", "prefix_marks"),
-        "checksum",
+        *("pending_quarantine", "replayed", "rolled_back", "held_back", "list_from", "relist_watermark_ms"),
+        *("prefix_marks", "checksum"),
     ]
 )
 
@@ -208,6 +209,7 @@ def _decode_v2(fields: dict[str, Any]) -> CheckpointState:
         start_from=_text_or_none(fields, "start_from"),
         pending_quarantine=_texts(fields, "pending_quarantine"),
         replayed=_text_map(fields, "replayed"),
+        rolled_back=_range_or_none(fields, "rolled_back"),
         held_back=_text_map(fields, "held_back"),
         list_from=_text_or_none(fields, "list_from"),
         relist_watermark_ms=_integer_or_none(fields, "relist_watermark_ms"),
@@ -260,6 +262,16 @@ def _integer(fields: Mapping[str, Any], name: str, *, at_least: int = 0) -> int:
 
 def _integer_or_none(fields: Mapping[str, Any], name: str) -> int | None:
     return None if name in fields and fields[name] is None else _integer(fields, name)
+
+
+def _range_or_none(fields: Mapping[str, Any], name: str) -> tuple[int, int] | None:
+    match fields.get(name):
+        case None if name in fields:
+            return None
+        case [int() as first, int() as last] if 0 < first <= last and not {type(first), type(last)} & {bool}:
+            return first, last
+        case _:
+            raise _missing_or_wrong(fields, name, "a first and a last sequence")
 
 
 def _text(fields: Mapping[str, Any], name: str) -> str:

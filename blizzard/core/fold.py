@@ -6,7 +6,7 @@ anything missing or contradicting, to none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from blizzard.core.ledger import Ledger, LedgerEntry, decode_ledger
@@ -21,10 +21,12 @@ class CannotFold(Exception):
 
 def fold_ledgers(state: CheckpointState, commits: Iterable[CommitFacts]) -> CheckpointState:
     """The state after these commits, oldest first; those of other writers are passed over."""
+    passed = {state.sequence: state}  # a rollback goes back to one of them
     for commit in commits:
         sequence = fence_version(commit, state.pipeline)
         if sequence is not None:
-            state = _after(state, _ledger_of(commit, state, sequence))
+            state = _after(state, _ledger_of(commit, state, sequence), passed)
+            passed[sequence] = state
     return state
 
 
@@ -36,12 +38,19 @@ def _ledger_of(commit: CommitFacts, state: CheckpointState, sequence: int) -> Le
         raise CannotFold(f"version {commit.version} has no ledger")
     if (ledger.pipeline, ledger.sequence, ledger.source) != (state.pipeline, sequence, state.source):
         raise CannotFold(f"the ledger of version {commit.version} is not that of sequence {sequence}")
-    if ledger.kind not in ("batch", "renewal"):
+    if ledger.kind not in ("batch", "renewal", "rollback"):
         raise CannotFold(f"version {commit.version} is a commit of kind {ledger.kind}, which ledgers do not describe")
     return ledger
 
 
-def _after(state: CheckpointState, ledger: Ledger) -> CheckpointState:
+def _after(state: CheckpointState, ledger: Ledger, passed: Mapping[int, CheckpointState]) -> CheckpointState:
+    rolled_back = None
+    if ledger.kind == "rollback":
+        target = passed.get(ledger.rolled_back_to if ledger.rolled_back_to is not None else -1)
+        if target is None or not ledger.superseded:
+            raise CannotFold(f"sequence {ledger.sequence} goes back to sequence {ledger.rolled_back_to}")
+        state = replace(target, sequence=state.sequence)
+        rolled_back = (min(ledger.superseded), max(ledger.superseded))
     for entry in ledger.entries:
         _check_entry(entry, state.source_state, ledger.sequence)
     taken = apply_reports(state.source_state, map(_report, ledger.entries))
@@ -55,6 +64,7 @@ def _after(state: CheckpointState, ledger: Ledger) -> CheckpointState:
         source_state=prune_finished(taken),
         pending_quarantine=ledger.quarantine,
         replayed={},
+        rolled_back=rolled_back,
     )
 
 

@@ -40,11 +40,12 @@ def compare_with_ledgers(
     rewritten = []
     oldest: CommitFacts | None = None
     imported_ms = 0
+    superseded: set[int] = set()
     for commit in commits if unknown else ():
         oldest = commit
         if fence_version(commit, state.pipeline) is not None:
             imported_ms = commit.timestamp_ms
-        for path, version in ledger_versions(commit.user_metadata, state.pipeline):
+        for path, version in ledger_versions(commit.user_metadata, state.pipeline, superseded):
             index = unknown.pop(path, None)  # the newest ledger that names a file has the last word on it
             if index is not None and (listing[index].size_bytes, listing[index].etag) != version:
                 rewritten.append(path)

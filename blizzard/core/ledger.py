@@ -46,8 +46,11 @@ class Ledger:
     records: int
     entries: tuple[LedgerEntry, ...]
     quarantine: tuple[str, ...] = ()  # files of bad records, as the payload names them
-    # batch; replay: records from the quarantine table, so that no file is named; edit: a person moved the position
+    # batch; replay: records from the quarantine table, so that no file is named; edit: a person moved the position;
+    # rollback: the position of an older sequence, and what came after it is taken back
     kind: str = "batch"
+    rolled_back_to: int | None = None
+    superseded: tuple[int, ...] = ()  # sequences whose rows this commit removed: as if they had never been
 
 
 def ledger_entry_bytes(path: str, etag: str) -> int:
@@ -84,6 +87,8 @@ def encode_ledger(ledger: Ledger) -> str:
             "records": ledger.records,
             **({"quarantine": ledger.quarantine} if ledger.quarantine else {}),
             **({"kind": ledger.kind} if ledger.kind != "batch" else {}),
+            **({"rolled_back_to": ledger.rolled_back_to} if ledger.rolled_back_to is not None else {}),
+            **({"superseded": ledger.superseded} if ledger.superseded else {}),
             "files": [
                 {
                     **({"broken": e.broken} if e.broken is not None else {}),
@@ -113,12 +118,18 @@ def decode_ledger(user_metadata: str | None) -> Ledger | None:
         return None
 
 
-def ledger_versions(user_metadata: str | None, pipeline: str) -> list[tuple[str, tuple[int, str]]]:
-    """Only names, sizes and etags in a ledger of this pipeline: there may be a million of them to go through."""
+def ledger_versions(
+    user_metadata: str | None, pipeline: str, superseded: set[int]
+) -> list[tuple[str, tuple[int, str]]]:
+    """Only names, sizes and etags in a ledger of this pipeline: there may be a million of them to go through. Ledgers
+    are given newest first; `superseded` gathers what later ones took back, and such a one names nothing."""
     fields = _fields(user_metadata)
     if fields is None or fields.get("pipeline") != pipeline:
         return []
     try:
+        superseded.update(fields.get("superseded", ()))
+        if fields["sequence"] in superseded:
+            return []
         return [(entry["path"], (entry["size"], entry["etag"])) for entry in fields["files"]]
     except (KeyError, TypeError):
         return []
@@ -145,6 +156,8 @@ def _ledger(fields: dict[str, Any]) -> Ledger:
         records=fields["records"],
         quarantine=tuple(fields.get("quarantine", ())),
         kind=fields.get("kind", "batch"),
+        rolled_back_to=fields.get("rolled_back_to"),
+        superseded=tuple(fields.get("superseded", ())),
         entries=tuple(
             LedgerEntry(
                 path=e["path"],

@@ -256,8 +256,10 @@ def check_rewrites(commits: Iterable[CommitFacts], state: CheckpointState | None
         kind="table_rewritten",
         message=(
             f"version {rewrite.version} of the table is a {what}: data this pipeline has ingested may be gone, and its"
-            f" position no longer fits the table. Look at what the table holds, then start under another --pipeline"
-            f" name with --start-from beginning{_onwards(state)}."
+            f" position no longer fits the table. Look at what the table holds. If it is as it was after one of the"
+            f" pipeline's sequences (a RESTORE), put that position back: blizzard checkpoint export --sequence N, then"
+            f" blizzard checkpoint import --replace. Else start under another --pipeline name with --start-from"
+            f" beginning{_onwards(state)}."
         ),
     )
 

@@ -73,6 +73,8 @@ class CheckpointState:
     pending_quarantine: tuple[str, ...] = ()
     # A replay of quarantined records: which ones this commit took, to be deleted from the quarantine table after it.
     replayed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    # A rollback: the first and last sequence it took back, whose bad records leave the quarantine table after it.
+    rolled_back: tuple[int, int] | None = None
     # Written empty until the features that use them exist; a reader that finds them filled must understand them.
     held_back: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     list_from: str | None = None

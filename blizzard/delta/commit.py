@@ -6,6 +6,7 @@ Never classifies by an exception, never deletes a file, never commits when anybo
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 from blizzard.core.outcome import Landed, NotLanded, TakenByOther, TakenByOurselves, decide_commit_outcome
@@ -31,8 +32,10 @@ def commit_batch(
     attempts: int,
     clock: Clock,
     progress: Progress,
+    verify: Callable[[], None] = lambda: None,
 ) -> int:
-    """The version in which this very batch is in the log."""
+    """The version in which this very batch is in the log. `verify` raises if the table, as it has just been read, no
+    longer is what the request was made for."""
     reach("commit.before")
     cause: Exception | None = None
     for attempt in range(1, attempts + 1):
@@ -42,6 +45,7 @@ def commit_batch(
             _require_same_table(table, state)
             if clock.now_ms() - planned_ms > MAX_BATCH_AGE_MS:
                 raise Temporary("the batch is more than 24 hours old and was not committed", kind="batch_too_old")
+            verify()
             try:
                 table.append(_stamped(request, table, state, clock.now_ms()))
             except Exception as e:  # any exception, conflicts included, means: unknown

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from blizzard.core.log import CommitFacts, Txn
+from blizzard.core.rollback import FileActions
 from blizzard.errors import Refused
 from blizzard.store.files import Store
 from blizzard.store.uri import join
@@ -54,10 +55,34 @@ def read_commit(store: Store, version: int) -> CommitFacts | None:
             removes=removes,
         )
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as e:
-        raise Refused(
-            f"{join(store.root, commit_name(version))} is damaged ({e}). Nothing was changed. Restore it from backup.",
-            kind="log_damaged",
-        ) from e
+        raise _damaged(store, version, e) from e
+
+
+def read_file_actions(store: Store, version: int) -> FileActions | None:
+    """What one commit did to the files and the metadata; None where its JSON is not there."""
+    content = store.read(commit_name(version))
+    if content is None:
+        return None
+    adds: dict[str, dict[str, Any]] = {}
+    removes: set[str] = set()
+    metadata: dict[str, Any] | None = None
+    try:
+        for line in content.splitlines():
+            action = orjson.loads(line) if line else {}
+            if "add" in action:
+                adds[action["add"]["path"]] = action["add"]
+            elif "remove" in action:
+                removes.add(action["remove"]["path"])
+            elif "metaData" in action:
+                metadata = action["metaData"]
+    except (orjson.JSONDecodeError, KeyError, TypeError) as e:
+        raise _damaged(store, version, e) from e
+    return FileActions(version=version, adds=adds, removes=frozenset(removes), metadata=metadata)
+
+
+def _damaged(store: Store, version: int, error: Exception) -> Refused:
+    where = join(store.root, commit_name(version))
+    return Refused(f"{where} is damaged ({error}). Nothing was changed. Restore it from a backup.", kind="log_damaged")
 
 
 def commit_identity(store: Store, version: int) -> tuple[Any, ...] | None:

@@ -4,7 +4,8 @@ A commit of the main table names the files of its bad records as pending. `settl
 Txn of its own (`blizzard-dlq:…`) at that commit's sequence: however often it is called for a commit, and whoever calls
 it, they are added once. It runs before the next commit of the main table, and first thing after a restart.
 
-A replay's commit also says which records it took: `settle` first deletes those, then adds what it could not mend.
+A replay's commit also says which records it took: `settle` first deletes those, then adds what it could not mend. A
+rollback's says which batches it took back: `settle` deletes their bad records.
 """
 
 from __future__ import annotations
@@ -54,16 +55,19 @@ class DeltaRsQuarantine:
 
     def settle(self, state: CheckpointState) -> None:
         """Make the table hold what this committed state named."""
-        if not state.pending_quarantine and not state.replayed:
+        if not state.pending_quarantine and not state.replayed and state.rolled_back is None:
             return
+        if state.rolled_back is not None and self.open() is None:
+            return  # there never was anything bad
         cause: Exception | None = None
         for attempt in range(_ATTEMPTS):
             self._wait_before(attempt)
             try:
                 table = self.open() or self._create()
-                if state.replayed and not self._is_settled(table, state):
+                leaving = _leaving_rows(state)
+                if leaving is not None and not self._is_settled(table, state):
                     stamp = self._stamp(f"blizzard-replay:{state.pipeline}", state.sequence)
-                    self._delete_from(table, replayed_rows(state), stamp)
+                    self._delete_from(table, leaving, stamp)
                     reach("quarantine.replayed")
                     table.update_incremental()
                 # Asked after the deletion: a Txn that is already loaded is no conflict to an append.
@@ -216,6 +220,14 @@ class DeltaRsQuarantine:
 
     def _stamp(self, app_id: str, version: int) -> CommitProperties:
         return CommitProperties(app_transactions=[Transaction(app_id, version, self.clock.now_ms())])
+
+
+def _leaving_rows(state: CheckpointState) -> Selection | None:
+    """The records that the commit of this state takes out of quarantine: replayed, or of batches taken back."""
+    if state.rolled_back is not None:
+        first, last = state.rolled_back
+        return Selection(pipeline=state.pipeline, table_id=state.table_id, from_sequence=first, through_sequence=last)
+    return replayed_rows(state) if state.replayed else None
 
 
 def replay_marks(selection: Selection) -> dict[str, str]:

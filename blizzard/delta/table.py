@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import deltalake
 import orjson
@@ -19,8 +20,10 @@ from deltalake.transaction import AddAction
 
 from blizzard.core.codec import fence_app_id
 from blizzard.core.log import CommitFacts, TableFacts, names_pipeline, pipelines_of, states_in
+from blizzard.core.rollback import FileActions
 from blizzard.core.types import DataFile
 from blizzard.delta import log
+from blizzard.delta.by_hand import removing_commit
 from blizzard.delta.checkpoints import read_newest_checkpoint
 from blizzard.delta.features import check_features
 from blizzard.errors import BlizzardError, ConfigError, Refused, Temporary
@@ -88,13 +91,38 @@ class DeltaRsTable:
     def txns_expire(self) -> bool:
         return _RETENTION_KEY in self.configuration
 
-    def ddl_at(self, version: int) -> str | None:
-        """The schema as it was in this version; None where that version can no longer be opened."""
+    @property
+    def is_append_only(self) -> bool:
+        return self.configuration.get("delta.appendOnly", "false").lower() == "true"
+
+    def schema_at(self, version: int) -> DeltaSchema | None:
         try:
             schema = _open_handle(self._root, self._access, version=version).schema()
         except (DeltaError, OSError, ValueError):
             return None
-        return show_type(orjson.loads(schema.to_json()))
+        found: DeltaSchema = orjson.loads(schema.to_json())
+        return found
+
+    def ddl_at(self, version: int) -> str | None:
+        """The schema as it was in this version; None where that version can no longer be opened."""
+        schema = self.schema_at(version)
+        return None if schema is None else show_type(schema)
+
+    def metadata_action(self, schema: DeltaSchema) -> dict[str, Any]:
+        metadata = self._handle.metadata()
+        return {
+            "id": metadata.id,
+            **({"name": metadata.name} if metadata.name is not None else {}),
+            **({"description": metadata.description} if metadata.description is not None else {}),
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": orjson.dumps(schema).decode(),
+            "partitionColumns": list(metadata.partition_columns),
+            "createdTime": metadata.created_time,
+            "configuration": dict(metadata.configuration),
+        }
+
+    def file_actions(self, version: int) -> FileActions | None:
+        return log.read_file_actions(self._store, version)
 
     @property
     def txn_retention_ms(self) -> int | None:
@@ -165,6 +193,9 @@ class DeltaRsTable:
         return log.scan_back(self._store, self.version)
 
     def append(self, request: CommitRequest) -> None:
+        if request.is_rollback:
+            self._commit_by_hand(request)
+            return
         partition_by = self.partition_columns
         adds = [
             AddAction(
@@ -190,6 +221,15 @@ class DeltaRsTable:
             commit_properties=CommitProperties(app_transactions=txns, custom_metadata={"userMetadata": request.ledger}),
             post_commithook_properties=_HOOKS,
         )
+        reach("commit.answer")
+
+    def _commit_by_hand(self, request: CommitRequest) -> None:
+        """delta-rs has no call that removes given files, and its retries would go past a commit that rewrote one of
+        them. An atomic create of the very next version does neither."""
+        content = removing_commit(request, read_version=self.version)
+        reach("commit.during")
+        if not self._store.put_if_absent(log.commit_name(self.version + 1), content):
+            raise FileExistsError(f"version {self.version + 1} is taken")
         reach("commit.answer")
 
     def add_columns(self, schema: DeltaSchema, *, pipeline: str) -> None:

@@ -1,0 +1,49 @@
+"""Arguments that several commands share, without anything that takes long to import."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_config_arguments(parser: argparse.ArgumentParser) -> None:
+    """For commands over a table too: a store may need `storage_options`."""
+    parser.add_argument("--config", metavar="FILE", help="YAML file; flags override it")
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        dest="assignments",
+        help="set one key, such as storage_options.AWS_REGION=eu-west-1; repeatable",
+    )
+
+
+def add_hints_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--hints",
+        metavar="DDL",
+        help="columns whose type the sample does not decide, such as 'id BIGINT, user.age INT'",
+    )
+
+
+def add_job_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--source", metavar="URI", help="folder, file or glob of NDJSON files")
+    parser.add_argument("--table", metavar="URI", help="Delta table to append to; made on first use")
+    parser.add_argument("--schema", metavar="DDL|FILE", help="schema of a new table; leave out when the table exists")
+    parser.add_argument(
+        "--infer", action="store_true", help="make a new table with the schema that a sample of the records suggests"
+    )
+    add_hints_argument(parser)
+    parser.add_argument("--pipeline", metavar="NAME", help="name of this flow; default: derived from the source")
+    add_config_arguments(parser)
+    parser.add_argument(
+        "--start-from",
+        metavar="WHERE",
+        help="'beginning' or 'after:NAME': where a new pipeline begins on a table that already has data",
+    )
+
+
+def add_table_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--table", metavar="URI", help="the Delta table")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    add_config_arguments(parser)

@@ -1,0 +1,173 @@
+"""`blizzard checkpoint …`: positions looked at, kept, moved and changed. Text, or JSON for scripts."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from blizzard import dlq, editing
+from blizzard.cli import make_job
+from blizzard.commands import open_table, print_json, print_line, print_table, time_text
+from blizzard.errors import ConfigError
+from blizzard.inspection import checkpoints, newest_payloads, payload_of
+from blizzard.job import SystemClock, open_existing
+from blizzard.progress import TerminalProgress
+from blizzard.rolling_back import apply_rollback, prepare_rollback
+from blizzard.store.uri import local_path
+
+
+def dispatch(options: argparse.Namespace) -> int:
+    return _ACTIONS[options.action](options)
+
+
+def _checkpoint_list(options: argparse.Namespace) -> int:
+    rows = checkpoints(open_table(options), options.pipeline)
+    if options.json:
+        for row in rows:
+            print_line(orjson.dumps(row).decode())
+        return 0
+    shown = [
+        [
+            r["sequence"],
+            r["delta_version"],
+            time_text(r["committed_at_ms"]),
+            *("-" if r[name] is None else f"{r[name]:,}" for name in ("files", "records", "bytes")),
+            f"{r['payload_bytes']:,}",
+            r["run_id"],
+            "taken back" if r["superseded"] else r["kind"] or "-",
+            r["pipeline"],
+        ]
+        for r in rows
+    ]
+    print_table(
+        ["SEQUENCE", "VERSION", "TIME", "FILES", "RECORDS", "BYTES", "PAYLOAD", "RUN", "KIND", "PIPELINE"], shown
+    )
+    return 0
+
+
+def _checkpoint_show(options: argparse.Namespace) -> int:
+    table = open_table(options)
+    if options.sequence is None:
+        found = newest_payloads(table, options.pipeline)
+    else:
+        found = payload_of(table, options.pipeline, options.sequence)
+        if not found:
+            raise ConfigError(
+                f"no commit in the log's JSON files has a checkpoint of sequence {options.sequence}; see blizzard"
+                f" checkpoint list",
+                kind="checkpoint_not_found",
+            )
+    if options.json:
+        print_json(found)
+    elif not found:
+        print_line("no checkpoint in the log's JSON commits")
+    else:
+        for payload in found:
+            print_json(payload)
+    return 0
+
+
+def _checkpoint_edit(options: argparse.Namespace) -> int:
+    job = make_job(options)
+    if options.action == "reset":
+        edit = editing.plan_reset(job, options.file, options.from_record)
+    else:
+        edit = editing.plan_skip(job, options.file)
+    if not options.yes:
+        raise ConfigError(f"{edit.sentence}. Nothing was changed: add --yes to do it", kind="not_confirmed")
+    sequence, version = editing.apply_edit(job, edit)
+    if options.json:
+        print_json({"path": edit.path, "sequence": sequence, "delta_version": version})
+    else:
+        print_line(f"{edit.sentence}: sequence {sequence}, version {version}")
+    return 0
+
+
+def _checkpoint_export(options: argparse.Namespace) -> int:
+    content = editing.export_position(open_table(options), options.pipeline, sequence=options.sequence)
+    if options.out == "-":
+        print_line(content.decode().rstrip("\n"))
+        return 0
+    with dlq.new_file(local_path(options.out, what="export"), overwrite=options.force) as file:
+        file.write(content)
+    print_json({"file": options.out}) if options.json else print_line(f"written to {options.out}")
+    return 0
+
+
+def _checkpoint_import(options: argparse.Namespace) -> int:
+    try:
+        with open(options.file, "rb") as file:
+            content = file.read()
+    except OSError as e:
+        raise ConfigError(f"{options.file} cannot be read: {e.strerror}", kind="usage") from e
+    sequence, version = editing.import_position(open_table(options), content, replaces=options.replace)
+    if options.json:
+        print_json({"sequence": sequence, "delta_version": version})
+    else:
+        print_line(f"imported as sequence {sequence}, version {version}")
+    return 0
+
+
+def _checkpoint_rollback(options: argparse.Namespace) -> int:
+    job, progress, clock = make_job(options), TerminalProgress(), SystemClock()
+    table, listing = open_existing(job.config), job.source.list()
+    scan_commits = job.config["checkpoint.scan_commits"]
+    rollback = prepare_rollback(
+        table,
+        pipeline=job.pipeline,
+        source=job.source.identity,
+        to=options.to,
+        listing=listing,
+        with_schema=options.with_schema,
+        scan_commits=scan_commits,
+    )
+    shown = {
+        "pipeline": job.pipeline,
+        "to": options.to,
+        "superseded": rollback.plan.superseded,
+        "records": rollback.plan.records,
+        "parquet_files": len(rollback.plan.files),
+        "source_files": rollback.plan.source_files,
+        "later_columns": rollback.later_columns,
+    }
+    if options.dry_run or not options.yes:
+        _show_rollback(options, shown | {"done": False}, rollback.sentences)
+        if options.dry_run:
+            return 0
+        raise ConfigError("nothing was changed: add --yes to do it", kind="not_confirmed")
+    sequence, version = apply_rollback(
+        table,
+        rollback,
+        job.quarantine(progress),
+        listing=listing,
+        scan_commits=scan_commits,
+        clock=clock,
+        progress=progress,
+    )
+    done = f"done: sequence {sequence}, version {version}"
+    _show_rollback(
+        options, shown | {"done": True, "sequence": sequence, "delta_version": version}, [*rollback.sentences, done]
+    )
+    return 0
+
+
+def _show_rollback(options: argparse.Namespace, shown: dict[str, Any], sentences: list[str]) -> None:
+    if options.json:
+        print_json(shown)
+    else:
+        for sentence in sentences:
+            print_line(sentence)
+
+
+_ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "export": _checkpoint_export,
+    "import": _checkpoint_import,
+    "list": _checkpoint_list,
+    "show": _checkpoint_show,
+    "reset": _checkpoint_edit,
+    "rollback": _checkpoint_rollback,
+    "skip": _checkpoint_edit,
+}
