@@ -22,3 +22,9 @@ def ledgers_of(commits: Iterable[CommitFacts], pipeline: str | None = None) -> I
         taken_back.update(ledger.superseded)
         if ledger.sequence not in taken_back:
             yield commit, ledger
+
+
+def rolled_back_to(commit: CommitFacts, pipeline: str) -> int | None:
+    """The sequence that this commit of the pipeline went back to, by its ledger."""
+    ledger = decode_ledger(commit.user_metadata)
+    return ledger.rolled_back_to if ledger is not None and ledger.pipeline == pipeline else None

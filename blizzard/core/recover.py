@@ -99,7 +99,8 @@ def decide_recovery(
 
 
 def _rebuild(damaged: Refuse, found: CommitFacts, facts: TableFacts, pipeline: str) -> CheckpointState | Refuse:
-    """The newest payload cannot be read: the one before it and the ledgers since say the same."""
+    """The newest payload cannot be read: one before it and the ledgers since say the same."""
+    problem: CannotFold | None = None
     for i, commit in enumerate(facts.commits):
         base = pipelines_of([commit]).get(pipeline)
         if commit.version >= found.version or base is None or base[1].sequence != fence_version(commit, pipeline):
@@ -107,9 +108,12 @@ def _rebuild(damaged: Refuse, found: CommitFacts, facts: TableFacts, pipeline: s
         try:
             folded = fold_ledgers(base[1], reversed(facts.commits[:i]))
         except CannotFold as e:
-            return replace(damaged, message=f"{damaged.message} Its ledgers do not replace it: {e}.")
+            problem = problem or e  # an older one may do: a rollback goes back to one before it
+            continue
         return folded if folded.sequence == fence_version(found, pipeline) else damaged
-    return damaged
+    if problem is None:
+        return damaged
+    return replace(damaged, message=f"{damaged.message} Its ledgers do not replace it: {problem}.")
 
 
 def _from_checkpoint(

@@ -19,6 +19,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
 from blizzard.core.codec import fence_app_id
+from blizzard.core.history import rolled_back_to
 from blizzard.core.log import CommitFacts, TableFacts, names_pipeline, pipelines_of, states_in
 from blizzard.core.rollback import FileActions
 from blizzard.core.types import DataFile
@@ -153,10 +154,15 @@ class DeltaRsTable:
         definitive = fence is None and not self.txns_expire
         commits: list[CommitFacts] = []
         needed_down_to: int | None = None
+        at_most: float = float("inf")
         for commit in log.scan_back(self._store, self.version):
             commits.append(commit)
-            # A damaged payload does not end the search: the one before it and the ledgers since may replace it.
-            if needed_down_to is None and (sound := pipelines_of([commit]).get(pipeline)):
+            # A damaged payload does not end the search: one before it and the ledgers since may replace it, and if one
+            # of them is a rollback, it has to be one from before the sequence that was gone back to.
+            sound = pipelines_of([commit]).get(pipeline)
+            if sound is None and (target := rolled_back_to(commit, pipeline)) is not None:
+                at_most = min(at_most, target)
+            if needed_down_to is None and sound is not None and sound[1].sequence <= at_most:
                 needed_down_to = min(sound[1].delta_version, commit.version - 1) + 1
             if needed_down_to is not None and commit.version <= needed_down_to:
                 break
