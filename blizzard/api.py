@@ -9,10 +9,10 @@ from typing import Any
 
 from blizzard.config import Config, make_config
 from blizzard.core.plan import count_backlog, is_drained, plan_batch
-from blizzard.core.recover import Refuse, check_in_progress, decide_recovery
+from blizzard.core.recover import check_in_progress
 from blizzard.delta.table import DeltaRsTable
 from blizzard.dlq import purge_older
-from blizzard.errors import SchemaError
+from blizzard.errors import Refused, SchemaError
 from blizzard.inferring import infer_from_source
 from blizzard.inflight import ThreadBackground
 from blizzard.inspection import TableStatus, read_status
@@ -25,7 +25,7 @@ from blizzard.schema import DeltaSchema
 from blizzard.schema.layout import TableLayout
 from blizzard.session import settings_of
 from blizzard.source.listing import list_source
-from blizzard.starting import RunSettings, check_start_from
+from blizzard.starting import RunSettings, check_start_from, state_to_go_on_from
 from blizzard.stopping import NeverStop
 from blizzard.store.uri import show_uri
 from blizzard.summary import Summary
@@ -129,6 +129,7 @@ def ingest(
     infer: bool = False,
     pipeline: str | None = None,
     start_from: str | None = None,
+    adopt: bool = False,
     max_batches: int | None = None,
     options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
@@ -150,6 +151,7 @@ def ingest(
         make_config(given),
         pipeline=pipeline,
         start_from=start_from,
+        adopts=adopt,
         max_batches=max_batches,
         schema=schema,
         spark_settings=settings_of(spark),
@@ -193,16 +195,19 @@ def preview(job: Job, *, slots: int, progress: Progress | None = None) -> dict[s
     table = open_for_writing(job)
     _layout_to_write(job, table, progress or SilentProgress())
     check_start_from(job.start_from, listing)
-    scan_commits = job.config["checkpoint.scan_commits"]
-    facts = table.observe(job.pipeline, scan_commits=scan_commits) if table is not None else None
-    recovery = decide_recovery(facts, pipeline=job.pipeline, source=job.source.identity, start_from=job.start_from)
-    shown: dict[str, Any] = {
-        "pipeline": job.pipeline,
-        "table": show_uri(job.table_root),
-        "recovery": recovery.path,
-    }
-    if isinstance(recovery, Refuse):
-        return shown | {"error_kind": recovery.kind, "error": recovery.message}
+    shown: dict[str, Any] = {"pipeline": job.pipeline, "table": show_uri(job.table_root)}
+    try:
+        recovery = state_to_go_on_from(
+            table,
+            pipeline=job.pipeline,
+            source=job.source.identity,
+            scan_commits=job.config["checkpoint.scan_commits"],
+            start_from=job.start_from,
+            listing=listing,
+        )
+    except Refused as e:
+        return shown | {"recovery": "refused", "error_kind": e.kind, "error": str(e)}
+    shown["recovery"] = recovery.path
     changed = check_in_progress(recovery.source_state, listing)
     if changed is not None:
         return shown | {"error_kind": changed.kind, "error": changed.message}

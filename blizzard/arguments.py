@@ -41,6 +41,11 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="WHERE",
         help="'beginning' or 'after:NAME': where a new pipeline begins on a table that already has data",
     )
+    parser.add_argument(
+        "--adopt",
+        action="store_true",
+        help="begin at the newest position that the Rust program of the same name has left in this table",
+    )
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:

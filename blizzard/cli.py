@@ -180,6 +180,7 @@ def make_job(options: argparse.Namespace) -> Any:
         config,
         pipeline=options.pipeline,
         start_from=options.start_from,
+        adopts=getattr(options, "adopt", False),
         max_batches=getattr(options, "max_batches", None),
         accepts_quarantine_loss=getattr(options, "accept_quarantine_loss", False),
         spark_settings=settings_of(None),

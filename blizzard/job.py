@@ -117,6 +117,7 @@ def make_job(
     *,
     pipeline: str | None = None,
     start_from: str | None = None,
+    adopts: bool = False,
     max_batches: int | None = None,
     schema: Any = None,
     accepts_quarantine_loss: bool = False,
@@ -129,6 +130,8 @@ def make_job(
     name = pipeline or default_pipeline(location.identity)
     if not _PIPELINE_NAME.fullmatch(name):
         raise ConfigError(f"pipeline name {name!r}: letters, digits, '_', '.' and '-' only, at most 100", kind="usage")
+    if adopts and start_from is not None:
+        raise ConfigError("--adopt and --start-from: give one of them", kind="usage")
     if max_batches is not None and max_batches < 1:
         raise ConfigError("--max-batches must be at least 1", kind="usage")
     return Job(
@@ -137,7 +140,7 @@ def make_job(
         table_root=table_root,
         table_access=config.access("table", table_root, spark_settings),
         pipeline=name,
-        start_from=parse_start_from(start_from, location),
+        start_from=StartFrom(adopts=True) if adopts else parse_start_from(start_from, location),
         schema=_given_schema(config, schema),
         max_batches=max_batches,
         accepts_quarantine_loss=accepts_quarantine_loss,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from blizzard.core.adopt import Adoption, adoption_warnings, decide_adoption
 from blizzard.core.bad import BadPolicy
 from blizzard.core.batch import RunIdentity, state_before
 from blizzard.core.late import compare_with_ledgers
+from blizzard.core.log import TableFacts
 from blizzard.core.plan import Limits, is_drained
-from blizzard.core.recover import Fresh, Refuse, Resume, StartFrom, check_in_progress, decide_recovery
+from blizzard.core.recover import ADOPTED, Fresh, Refuse, Resume, StartFrom, check_in_progress, decide_recovery
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import SourceFile, SourceIdentity, find_file
 from blizzard.errors import ConfigError, Refused, Temporary
@@ -50,13 +52,23 @@ def state_to_go_on_from(
     source: SourceIdentity | None,
     scan_commits: int,
     start_from: StartFrom | None = None,
+    listing: Sequence[SourceFile] = (),
 ) -> Resume | Fresh:
     """What recovery decides; raises where it refuses."""
     facts = table.observe(pipeline, scan_commits=scan_commits) if table is not None else None
+    if start_from is not None and start_from.adopts and source is not None:
+        start_from = replace(start_from, adopted=_adopt(facts, pipeline, source, listing).source_state)
     recovery = decide_recovery(facts, pipeline=pipeline, source=source, start_from=start_from)
     if isinstance(recovery, Refuse):
         raise Refused(recovery.message, kind=recovery.kind)
     return recovery
+
+
+def _adopt(facts: TableFacts | None, pipeline: str, source: SourceIdentity, listing: Sequence[SourceFile]) -> Adoption:
+    adoption = decide_adoption(facts, pipeline=pipeline, source=source, listing=listing)
+    if isinstance(adoption, Refuse):
+        raise Refused(adoption.message, kind=adoption.kind)
+    return adoption
 
 
 class Start:
@@ -66,7 +78,7 @@ class Start:
 
     def begin(self, table: Table, listing: Sequence[SourceFile]) -> CheckpointState:
         """The state to go on from, or a reason not to."""
-        recovery = self.recover(table)
+        recovery = self.recover(table, listing)
         if not is_drained(recovery.source_state, listing):
             self._ports.ingestor.prepare()
         if isinstance(recovery, Resume):
@@ -78,7 +90,7 @@ class Start:
         self._check_listing(listing, state, table)
         return state
 
-    def recover(self, table: Table | None) -> Resume | Fresh:
+    def recover(self, table: Table | None, listing: Sequence[SourceFile] = ()) -> Resume | Fresh:
         self._summary.recovery = "refused"
         recovery = state_to_go_on_from(
             table,
@@ -86,8 +98,12 @@ class Start:
             source=self._ports.source.identity,
             scan_commits=self._settings.scan_commits,
             start_from=self._settings.start_from,
+            listing=listing,
         )
         self._summary.recovery = recovery.path
+        if isinstance(recovery, Fresh) and recovery.start_from == ADOPTED:
+            for warning in adoption_warnings(recovery.source_state):
+                self._ports.progress.warn(warning)
         if recovery.path in _UNUSUAL_PATHS:
             self._ports.progress.warn(_UNUSUAL_PATHS[recovery.path])
         return recovery

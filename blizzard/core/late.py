@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from blizzard.core.ledger import ledger_versions
 from blizzard.core.log import CommitFacts, fence_version
-from blizzard.core.recover import IMPORTED, StartFrom
+from blizzard.core.recover import ADOPTED, IMPORTED, StartFrom
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import SourceFile, first_after
 
@@ -51,8 +51,8 @@ def compare_with_ledgers(
                 rewritten.append(path)
         if not unknown:
             break
-    if state.start_from == IMPORTED:  # what was there before, another table's ledgers know
-        unknown = {path: i for path, i in unknown.items() if listing[i].seen_ms > imported_ms}
+    if state.start_from in (IMPORTED, ADOPTED):  # what was there before, other ledgers know, or none
+        unknown = {path: i for path, i in unknown.items() if imported_ms and listing[i].seen_ms > imported_ms}
     if unknown and oldest is not None and oldest.version > 0:
         horizon_ms = oldest.timestamp_ms - _GRACE_MS
         unknown = {path: i for path, i in unknown.items() if listing[i].seen_ms >= horizon_ms}

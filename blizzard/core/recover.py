@@ -24,17 +24,23 @@ from blizzard.core.log import (
 from blizzard.core.state import CheckpointState, RustCheckpointState, SourceState
 from blizzard.core.types import SourceFile, SourceIdentity, find_file
 
-# In place of a StartFrom, in the state of a pipeline whose position came from another table.
+# In place of a StartFrom, in the state of a pipeline whose position came from another table, or another program.
 IMPORTED = "import"
+ADOPTED = "adopt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartFrom:
-    """The user's word on where a pipeline begins. `after` None: at the first file."""
+    """The user's word on where a pipeline begins. `after` None: at the first file, unless the position of another
+    program is to be taken over; `adopted` is that position, once it has been found."""
 
-    after: str | None
+    after: str | None = None
+    adopts: bool = False
+    adopted: SourceState | None = None
 
     def __str__(self) -> str:
+        if self.adopts:
+            return ADOPTED
         return "beginning" if self.after is None else f"after:{self.after}"
 
     @staticmethod
@@ -164,7 +170,7 @@ def _without_position(
         )
     if facts.has_data and start_from is None:
         rust = any(isinstance(s, RustCheckpointState) for c in facts.commits for s in _decodable(c))
-        by = " (the Rust program's checkpoints are in its log)" if rust else ""
+        by = " (the Rust program's positions are in its log: --adopt takes over the newest)" if rust else ""
         return Refuse(
             kind="table_has_data",
             message=(
@@ -180,7 +186,8 @@ def _without_position(
 def _fresh(start_from: StartFrom | None) -> Fresh:
     if start_from is None:
         return Fresh(source_state=SourceState(), start_from=None)
-    return Fresh(source_state=SourceState(last_committed_file=start_from.after), start_from=str(start_from))
+    state = start_from.adopted or SourceState(last_committed_file=start_from.after)
+    return Fresh(source_state=state, start_from=str(start_from))
 
 
 def _state_of(commit: CommitFacts, pipeline: str) -> CheckpointState | Refuse:

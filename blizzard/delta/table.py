@@ -175,8 +175,8 @@ class DeltaRsTable:
             fence=fence,
             commits=tuple(commits),
         )
-        is_lost = not definitive and not any(names_pipeline(commit, pipeline) for commit in commits)
-        return self._with_checkpoint(facts) if is_lost else facts
+        is_known = any(names_pipeline(commit, pipeline) for commit in commits)
+        return facts if is_known or not facts.has_data else self._with_checkpoint(facts)
 
     def _with_checkpoint(self, facts: TableFacts) -> TableFacts:
         checkpoint = read_newest_checkpoint(self._store, self.version)

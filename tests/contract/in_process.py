@@ -304,6 +304,15 @@ def age_txns(table: Path) -> None:
         path.write_text("".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions))
 
 
+def clean_up_log(table: Path) -> int:
+    """What log cleanup does: a Delta checkpoint, and the JSON commits before it are gone."""
+    deltalake.DeltaTable(str(table)).create_checkpoint()
+    version = newest(table)
+    for number in range(version):
+        log_file(table, number).unlink()
+    return version
+
+
 def touch_again(path: Path, content: bytes) -> None:
     """Write a file anew so that its mtime certainly differs."""
     before = path.stat().st_mtime_ns

@@ -20,7 +20,7 @@ from blizzard.core.codec import PREFIX
 from blizzard.delta.checkpoints import read_newest_checkpoint
 from blizzard.errors import BlizzardError, Refused
 from blizzard.store import open_store
-from tests.contract.in_process import Flow, log_file, newest, write_foreign
+from tests.contract.in_process import Flow, clean_up_log, log_file, newest, write_foreign
 from tests.ingesting import commit_actions, ids, write_ids
 
 
@@ -47,12 +47,7 @@ def goes_on(flow: Flow, expected: list[int], path: str) -> None:
 
 
 def clean_up(flow: Flow) -> int:
-    """What log cleanup does: a Delta checkpoint, and the JSON commits before it are gone."""
-    DeltaTable(str(flow.table)).create_checkpoint()
-    version = newest(flow.table)
-    for number in range(version):
-        log_file(flow.table, number).unlink()
-    return version
+    return clean_up_log(flow.table)
 
 
 def test_a_position_whose_commit_was_cleaned_up_is_found_in_the_delta_checkpoint(flow: Flow) -> None:

@@ -1,0 +1,124 @@
+"""A position of the Rust program as one of ours: full paths become names below the source.
+
+Its positions can be ahead of its data (a file was marked finished while its rows were still in memory), and it may have
+written the same rows twice after a restart. Taking one over is the user's decision, and what is known is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from blizzard.core.codec import CodecError, decode_state
+from blizzard.core.log import TableFacts, Txn, fence_version
+from blizzard.core.recover import Refuse
+from blizzard.core.state import FINISHED, FileProgress, Finished, RecordsRead, RustCheckpointState, SourceState
+from blizzard.core.types import SourceFile, SourceIdentity, find_file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adoption:
+    """The position to begin with, and the version of the table it was found in."""
+
+    source_state: SourceState
+    version: int
+
+
+def adoption_warnings(state: SourceState) -> tuple[str, str]:
+    return (
+        f"taking over the Rust program's position: files up to {state.last_committed_file or 'none'} are not read,"
+        f" {len(state.in_progress)} are read on from where it stopped",
+        "the Rust program marks a file as finished while its rows are still in memory: if it was ever killed, rows of"
+        " files before that mark may be missing, and rows of its last batch may be there twice. Compare the table"
+        " with the source; blizzard checkpoint reset reads a file again",
+    )
+
+
+def find_rust_state(facts: TableFacts) -> tuple[RustCheckpointState, int] | None:
+    """The newest one, in the commits that were looked at or in the Delta checkpoint before them."""
+    for commit in facts.commits:
+        found = _newest(commit.txns)
+        if found is not None:
+            return found, commit.version
+    if facts.checkpoint is not None:
+        found = _newest(facts.checkpoint.txns)
+        if found is not None:
+            return found, facts.checkpoint.version
+    return None
+
+
+def _newest(txns: Iterable[Txn]) -> RustCheckpointState | None:
+    states = []
+    for txn in txns:
+        try:
+            state = decode_state(txn.app_id)
+        except CodecError:
+            continue
+        if isinstance(state, RustCheckpointState):
+            states.append(state)
+    return max(states, key=lambda s: s.delta_version, default=None)
+
+
+def decide_adoption(
+    facts: TableFacts | None, *, pipeline: str, source: SourceIdentity, listing: Sequence[SourceFile]
+) -> Adoption | Refuse:
+    if facts is not None and (facts.fence or any(fence_version(c, pipeline) for c in facts.commits)):
+        return _refuse(f"pipeline {pipeline!r} has a position of its own in this table already. Leave --adopt out")
+    found = find_rust_state(facts) if facts is not None else None
+    if found is None:
+        return _refuse("the table's log holds no position of the Rust program")
+    state, version = found
+    names: dict[str, FileProgress] = {}
+    for path, progress in state.source_state.files.items():
+        name = _name_below(path, source.root)
+        if name is None:
+            return _elsewhere(path, source)
+        match progress:
+            case Finished():
+                names[name] = FINISHED
+            case RecordsRead(records=records):
+                file = find_file(listing, name)
+                if file is None:
+                    return _refuse(
+                        f"{path} is in progress there ({records} records read) and is not in the source. Put it back"
+                    )
+                # Whether it is still the same file, its position does not say.
+                names[name] = RecordsRead(records=records, size_bytes=file.size_bytes, etag=file.etag)
+    mark = state.source_state.last_committed_file
+    name = None if mark is None else _name_below(mark, source.root)
+    if mark is not None and name is None:
+        return _elsewhere(mark, source)
+    if name is None and not names:
+        return _refuse("its newest position is empty: it says nothing about any source file")
+    return Adoption(source_state=SourceState(files=names, last_committed_file=name), version=version)
+
+
+def _name_below(path: str, root: str) -> str | None:
+    """The name below the source's root, however the other program wrote the root."""
+    scheme, _, rest = root.partition("://")
+    roots = [root]
+    if scheme == "s3":
+        roots += [f"s3a://{rest}", f"s3n://{rest}"]
+    elif scheme == "file":
+        roots += [f"file://{unquote(rest)}", unquote(rest)]
+    for candidate in roots:
+        if path.startswith(candidate.rstrip("/") + "/"):
+            return path.removeprefix(candidate.rstrip("/") + "/") or None
+    return None
+
+
+def _elsewhere(path: str, source: SourceIdentity) -> Refuse:
+    if path.endswith(".parquet"):
+        return _refuse(
+            f"its position ({path}) is over Parquet files that another part of it has staged, not over NDJSON files, so"
+            f" that it does not say what was read of the source"
+        )
+    return _refuse(f"its position names {path}, which is not below the source {source.root}")
+
+
+def _refuse(why: str) -> Refuse:
+    return Refuse(
+        kind="adopt_rejected",
+        message=f"--adopt: {why}. Nothing was changed; --start-from says by hand where to begin.",
+    )
