@@ -118,12 +118,11 @@ class FaultProxy(S3Endpoint):
         request = _parsed(head)
         rule = self._rule_for(request)
         if rule is not None:
+            if isinstance(rule.action, Hold):
+                rule.hold(lambda: self._deliver_late(rule, request, message))
+            rule.announce()  # not before the hold has begun: a test that waits may release it at once
             match rule.action:
-                case Reset():
-                    client.reset()
-                    return False
-                case Hold(seconds):
-                    rule.hold(lambda: self._deliver_late(rule, seconds, request, message))
+                case Reset() | Hold():
                     client.reset()
                     return False
                 case HalfOpen():
@@ -148,7 +147,7 @@ class FaultProxy(S3Endpoint):
             if not acting:
                 return None
             request.action = acting[0].action
-            acting[0].note_action()
+            acting[0].acted += 1
             return acting[0]
 
     @contextmanager
@@ -194,8 +193,9 @@ class FaultProxy(S3Endpoint):
             client.send(piece)
         return answer.keeps_alive and answer.is_framed
 
-    def _deliver_late(self, rule: Rule, seconds: float, request: Request, message: bytes) -> None:
-        rule.pause(seconds)
+    def _deliver_late(self, rule: Rule, request: Request, message: bytes) -> None:
+        assert isinstance(rule.action, Hold)
+        rule.pause(rule.action.seconds)
         if self._closed:
             return
         try:

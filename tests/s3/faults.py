@@ -113,12 +113,12 @@ class Rule:
             case _:
                 return self.matched in self.nth
 
-    def note_action(self) -> None:
-        self.acted += 1
+    def announce(self) -> None:
+        """Ends every `wait`."""
         self._acted.set()
 
     def wait(self, timeout_s: float = 30) -> None:
-        """Returns once the rule has acted."""
+        """Returns once a request has met the rule and the action has begun."""
         if not self._acted.wait(timeout_s):
             raise AssertionError(f"no request met the rule {self.action} within {timeout_s} s")
 

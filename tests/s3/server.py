@@ -27,7 +27,7 @@ class Bucket:
         return f"{scheme}://{self.name}/{key}"
 
     def keys(self) -> list[str]:
-        """Every key, in the order S3 lists them: by the bytes of their UTF-8. Read from the folder, not by request."""
+        """Every key in the order of S3, by UTF-8 bytes. Read from the folder, so without keys that end with a slash."""
         files = (path for path in self.folder.rglob("*") if path.is_file())
         names = (path.relative_to(self.folder).as_posix() for path in files)
         return sorted((name for name in names if not name.startswith(".sgwtmp/")), key=str.encode)
