@@ -4,11 +4,20 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
+# Servers for the tests against object storage, built by Go. The stamps carry the versions, so a new one is built.
+TOOLS     := .tools
+VERSITYGW := v1.8.0
+TOXIPROXY := v2.5.0
+S3_READY  := $(TOOLS)/versitygw-$(VERSITYGW) $(TOOLS)/toxiproxy-$(TOXIPROXY)
+GO        := $(shell command -v go 2>/dev/null)
+# Without cgo no C compiler is needed; without symbols the server is half as large (45 MB).
+GO_BUILD   = GOBIN='$(CURDIR)/$(TOOLS)/bin' GOFLAGS=-buildvcs=false CGO_ENABLED=0 go install -ldflags='-s -w'
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench lint types clean java
+.PHONY: help setup setup-s3 demo test check bench lint types clean java go
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make .venv with blizzard and its development tools
 
@@ -19,6 +28,20 @@ $(READY): pyproject.toml conf/constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c conf/constraints.txt -e '.[dev]'
 	@touch $@
 
+setup-s3: $(S3_READY) ## Build the S3 server and the faulty network that the S3 tests run against (needs Go)
+
+$(TOOLS)/versitygw-$(VERSITYGW): | go
+	$(GO_BUILD) github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW)
+	@touch $@
+
+$(TOOLS)/toxiproxy-$(TOXIPROXY): | go
+	$(GO_BUILD) github.com/Shopify/toxiproxy/v2/cmd/server@$(TOXIPROXY)
+	@mv $(TOOLS)/bin/server $(TOOLS)/bin/toxiproxy-server
+	@touch $@
+
+go:
+	@test -n "$(GO)" || { echo "Go 1.25 or newer was not found: install it, or make test skips the S3 tests." >&2; exit 1; }
+
 java:
 	@if [ -n "$$JAVA_HOME" ]; then test -x "$$JAVA_HOME/bin/java"; else command -v java >/dev/null; fi \
 		|| { echo "Java 17 was not found: install a JDK 17 or set JAVA_HOME." >&2; exit 1; }
@@ -26,7 +49,7 @@ java:
 demo: java setup ## Generate NDJSON.gz, ingest it into a Delta table, show that a second run finds nothing new
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh jobs/demo.sh
 
-test: java setup ## Run all tests
+test: java setup $(if $(GO),setup-s3) ## Run all tests (those against object storage only where Go is installed)
 	$(BIN)/python -m pytest
 
 bench: java setup ## Benchmark against the peers on this machine (about an hour; see benchmarks/README.md)
@@ -42,5 +65,5 @@ types: setup
 
 check: lint types test ## Lint, types and tests: what CI runs
 
-clean: ## Remove the environment, caches and the demo's data
+clean: ## Remove the environment, caches and the demo's data (.tools stays: it takes minutes to build)
 	rm -rf $(VENV) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -30,6 +30,9 @@ def add_checkpoint_actions(actions: Any) -> None:
     add_table_arguments(importing)
     importing.add_argument("--in", metavar="FILE", required=True, dest="file", help="the exported file")
     importing.add_argument("--replace", action="store_true", help="even if the pipeline has a position here")
+    importing.add_argument(
+        "--unverified", action="store_true", help="even if the table does not seem to hold the data of that position"
+    )
     for name, what in (
         ("reset", "read a file again: from where it broke, or from --from-record on"),
         ("skip", "do not read a file, or not any further"),

@@ -103,7 +103,9 @@ def _checkpoint_import(options: argparse.Namespace) -> int:
             content = file.read()
     except OSError as e:
         raise ConfigError(f"{options.file} cannot be read: {e.strerror}", kind="usage") from e
-    sequence, version = editing.import_position(open_table(options), content, replaces=options.replace)
+    sequence, version = editing.import_position(
+        open_table(options), content, replaces=options.replace, is_trusted=options.unverified
+    )
     if options.json:
         print_json({"sequence": sequence, "delta_version": version})
     else:

@@ -22,7 +22,7 @@ from blizzard.core.state import FINISHED, CheckpointState, FileProgress, Records
 from blizzard.core.types import BatchResult, SourceFile, find_file
 from blizzard.delta.commit import commit_batch
 from blizzard.delta.table import DeltaRsTable
-from blizzard.errors import ConfigError
+from blizzard.errors import ConfigError, Refused
 from blizzard.job import Job, SystemClock, open_existing
 from blizzard.ports import CommitRequest
 from blizzard.progress import SilentProgress
@@ -91,8 +91,11 @@ def export_position(
     return orjson.dumps(exported, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def import_position(table: DeltaRsTable, content: bytes, *, replaces: bool) -> tuple[int, int]:
-    """Go on in this table from an exported position, under the pipeline's next sequence here."""
+def import_position(
+    table: DeltaRsTable, content: bytes, *, replaces: bool, is_trusted: bool = False
+) -> tuple[int, int]:
+    """Go on in this table from an exported position, under the pipeline's next sequence here. Unless it `is_trusted`,
+    an older position of the same table must be one whose data the table holds."""
     state = _exported_state(content)
     # A table with data and no position of ours is what an import is for.
     facts = table.observe(state.pipeline, scan_commits=100)
@@ -107,6 +110,14 @@ def import_position(table: DeltaRsTable, content: bytes, *, replaces: bool) -> t
         )
     here = max((sequence for c in facts.commits if (sequence := fence_version(c, state.pipeline))), default=0)
     here = max(here, facts.fence or 0)
+    if state.table_id == table.table_id and not is_trusted and not table.holds(state.add_path):
+        raise Refused(
+            f"the position is of this table, but {state.add_path}, which sequence {state.sequence} added, is not part"
+            f" of it now: the table was restored to another version than that, or compacted since. Nothing was changed. If"
+            f" you know that the table holds what sequence {state.sequence} and those before it ingested, and nothing"
+            f" else, add --unverified.",
+            kind="import_mismatch",
+        )
     # An older position of this very table: what came after it no longer counts, and its bad records come again.
     later = range(state.sequence + 1, here + 1) if state.table_id == table.table_id else range(0)
     before = replace(

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from blizzard.testing.samples import write_events
 from tests.drivers import Driver, job, run
+from tests.s3.spark import S3A_EXCLUDES, S3A_PACKAGES
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("default")
@@ -29,7 +30,7 @@ def fast_drivers(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """A local session with Delta's JARs, so that Spark itself can read and write the tables under test."""
+    """A local session with the JARs of Delta and S3A, so that Spark itself can read and write tables under test."""
     from delta import configure_spark_with_delta_pip
     from pyspark.sql import SparkSession
 
@@ -47,8 +48,9 @@ def spark() -> Iterator[Any]:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
         .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+        .config("spark.jars.excludes", ",".join(S3A_EXCLUDES))
     )
-    session = configure_spark_with_delta_pip(builder).getOrCreate()
+    session = configure_spark_with_delta_pip(builder, extra_packages=S3A_PACKAGES).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

@@ -186,6 +186,10 @@ class DeltaRsTable:
         active = {path for path in self._handle.get_add_actions().column("path").to_pylist() if path in named}
         return replace(facts, checkpoint=checkpoint, active_adds=frozenset(active))
 
+    def holds(self, path: str | None) -> bool:
+        """Whether this data file is part of the table now; True where there is none to ask for."""
+        return path is None or path in self._handle.get_add_actions().column("path").to_pylist()
+
     def _has_files(self) -> bool:
         return len(self._handle.file_uris()) > 0
 

@@ -102,12 +102,17 @@ def _folders(pages: Any, reached: str) -> tuple[list[str], list[SourceFile]]:
     the files that lie beside them."""
     folders, loose = [""], []
     for _ in range(_LEVELS):
-        inner: list[str] = []
+        inner: set[str] = set()
         for folder in folders:
-            for files, below, _ in pages(folder, after=reached if reached.startswith(folder) else "", delimiter="/"):
+            after = reached if reached.startswith(folder) else ""
+            for files, below, _ in pages(folder, after=after, delimiter="/"):
                 loose += files
-                inner += below
-        folders = inner
+                inner.update(below)
+            # Some servers leave out the folder that they are told to begin inside of.
+            name, slash, _ = after.removeprefix(folder).partition("/")
+            if after and slash:
+                inner.add(f"{folder}{name}/")
+        folders = sorted(inner)
         if len(folders) == 0 or len(folders) >= _AT_ONCE:
             break
     return folders, loose

@@ -309,7 +309,7 @@ def clean_up_log(table: Path) -> int:
     deltalake.DeltaTable(str(table)).create_checkpoint()
     version = newest(table)
     for number in range(version):
-        log_file(table, number).unlink()
+        log_file(table, number).unlink(missing_ok=True)
     return version
 
 

@@ -367,6 +367,9 @@ def test_after_a_restore_an_older_position_can_be_put_back(flow: Flow, capsys: p
     table, kept = ["--table", str(flow.table)], str(flow.folder / "p.json")
     assert main(["checkpoint", "export", *table, "--pipeline", "p", "--sequence", "2", "--out", kept]) == 0
     assert main(["checkpoint", "import", *table, "--in", kept]) == 2
+    DeltaTable(str(flow.table)).restore(1)  # not what the position is of
+    assert main(["checkpoint", "import", *table, "--in", kept, "--replace"]) == 3
+    DeltaTable(str(flow.table)).restore(2)
     assert main(["checkpoint", "import", *table, "--in", kept, "--replace"]) == 0
     capsys.readouterr()
     assert flow.run().records == 6

@@ -1,0 +1,71 @@
+"""Server processes for tests: on a free loopback port, ready when they answer, gone when the tests are."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+_READY_S = 20
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+class ServerProcess:
+    """One server. `command` makes its command line from a port; `health` is a path that answers once it is ready.
+
+    The kernel kills the server when the thread that started it ends, so start it from the main thread: then not even
+    a killed pytest leaves it behind.
+    """
+
+    def __init__(self, command: Callable[[int], list[str]], *, health: str, log: Path) -> None:
+        self.port = free_port()
+        self.log = log
+        parent = os.getpid()
+
+        def die_with_parent() -> None:
+            if _libc is not None:
+                _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+                if os.getppid() != parent:  # it ended before prctl could notice
+                    os._exit(1)
+
+        with open(log, "ab") as out:
+            self._process = subprocess.Popen(
+                command(self.port),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call through a library that is already loaded
+            )
+        self._wait_until_ready(f"http://127.0.0.1:{self.port}{health}")
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait(30)
+
+    def _wait_until_ready(self, url: str) -> None:
+        deadline = time.monotonic() + _READY_S
+        while time.monotonic() < deadline and self._process.poll() is None:
+            try:
+                with urllib.request.urlopen(url, timeout=1):
+                    return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.02)
+        self.stop()
+        raise RuntimeError(f"the server at {url} did not start:\n{self.log.read_text()}")
+
+
+def free_port() -> int:
+    """A loopback port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

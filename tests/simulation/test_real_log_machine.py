@@ -1,0 +1,211 @@
+"""The whole driver over a real Delta log that others write to, clean up, damage, compact and roll back.
+
+Whatever is done to it in whatever order: no record is ever in the table twice, a run that ends well leaves every record
+of the source in it, and a run that does not says why with a kind that fits what was done.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from deltalake import DeltaTable
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from blizzard.core.log import fence_version
+from blizzard.core.plan import Limits
+from blizzard.editing import export_position, import_position
+from blizzard.errors import BlizzardError, Fenced, Refused
+from blizzard.rolling_back import apply_rollback, prepare_rollback
+from blizzard.testing import faults
+from tests.contract.in_process import Flow, clean_up_log, newest, write_foreign
+from tests.contract.test_hostile_log import change_payload
+from tests.ingesting import ids, write_ids
+
+FOREIGN = 1_000_000
+POINTS = ("commit.before", "commit.during", "commit.answer", "commit.after", "task.before_parquet_close")
+# What a run may refuse with once somebody has cleaned up, compacted or damaged what it needs.
+LOST = {"table_rewritten", "damaged_checkpoint", "position_not_found", "stale_checkpoint", "log_rewritten"}
+UNROLLABLE = {"rollback_target", "rollback_files", "rollback_ledger"}
+
+
+class Died(BaseException):
+    """The process is gone: nothing may catch this."""
+
+
+class RealLogMachine(RuleBasedStateMachine):
+    @initialize()
+    def begin(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self.flow = Flow(Path(self._folder.name))
+        self.files = self.records = self.foreign = 0
+        self.backup: bytes | None = None  # the newest position, as a careful person would keep it
+        self.is_hurt = False  # somebody has done what may leave the position unusable
+        self.arrive(3)
+        self.run_to_the_end()
+
+    def teardown(self) -> None:
+        if hasattr(self, "_folder"):
+            self._folder.cleanup()
+
+    @rule(count=st.integers(1, 5))
+    def arrive(self, count: int) -> None:
+        write_ids(self.flow.src / f"{self.files:04d}.ndjson", self.records, self.records + count)
+        self.files, self.records = self.files + 1, self.records + count
+
+    @rule()
+    def run_to_the_end(self) -> None:
+        if self._runs():
+            assert self._own() == Counter(range(self.records))
+
+    @rule(most=st.integers(1, 4), batches=st.integers(1, 2))
+    def run_a_little(self, most: int, batches: int) -> None:
+        self._runs(limits=Limits(max_records=most), max_batches=batches)
+
+    @rule(point=st.sampled_from(POINTS), nth=st.integers(1, 2), most=st.integers(2, 5))
+    def run_and_die(self, point: str, nth: int, most: int) -> None:
+        def die(action: str, at: str) -> None:
+            raise Died
+
+        before = newest(self.flow.table)
+        with mock.patch.object(faults, "_act", die), self._fault(f"{point}=kill@{nth}"):
+            try:
+                self.flow.run(limits=Limits(max_records=most))
+            except (Died, BlizzardError):
+                pass
+        if newest(self.flow.table) > before:
+            self._back_up()
+
+    @rule(nth=st.integers(1, 2), most=st.integers(2, 5))
+    def run_with_an_answer_lost(self, nth: int, most: int) -> None:
+        with self._fault(f"commit.answer=raise@{nth}"):
+            self._runs(limits=Limits(max_records=most))
+
+    @rule()
+    def be_overtaken_by_a_second_driver(self) -> None:
+        self.arrive(2)
+        overtaken = Flow(self.flow.folder)
+        try:
+            overtaken.run(while_reading=self.run_to_the_end)
+        except Fenced:
+            pass
+        except BlizzardError as e:
+            self._check_refusal(e)
+        self._back_up()
+
+    @rule()
+    def somebody_appends(self) -> None:
+        write_foreign(self.flow.table, FOREIGN + self.foreign)
+        self.foreign += 1
+
+    @rule()
+    def somebody_compacts(self) -> None:
+        DeltaTable(str(self.flow.table)).optimize.compact()
+        self.is_hurt = True
+
+    @rule()
+    def somebody_cleans_the_log_up(self) -> None:
+        clean_up_log(self.flow.table)
+        self.is_hurt = True
+
+    @rule()
+    def somebody_damages_the_newest_commit(self) -> None:
+        change_payload(self.flow.table, lambda fields: {k: v for k, v in fields.items() if k != "sequence"})
+        self.is_hurt = True
+
+    @precondition(lambda self: self.backup is not None)
+    @rule(back=st.integers(1, 3))
+    def somebody_restores_an_older_version(self, back: int) -> None:
+        """And puts the position of then back, as the refusal says."""
+        flow = self.flow
+        own = [(c.version, s) for c in flow.open().scan_back() if (s := fence_version(c, "p"))]
+        if back >= len(own):
+            return
+        version, sequence = own[back]
+        try:
+            kept = export_position(flow.open(), "p", sequence=sequence)
+            DeltaTable(str(flow.table)).restore(version)
+        except Exception:
+            return  # that version, or its position, can no longer be read
+        try:
+            flow.run()
+        except Refused as e:
+            assert e.kind in LOST
+        else:
+            raise AssertionError("a restored table was gone on with")
+        import_position(flow.open(), kept, replaces=True, is_trusted=True)
+        self._back_up()
+
+    @rule(back=st.integers(1, 3))
+    def roll_back(self, back: int) -> None:
+        flow, listing = self.flow, self.flow.source.list()
+        before = (self._own(), newest(flow.table))
+        try:
+            table = flow.open()
+            to = (table.fence("p") or 0) - back
+            prepared = prepare_rollback(
+                table, pipeline="p", source=flow.source.identity, to=to, listing=listing, with_schema=False
+            )
+            apply_rollback(
+                table,
+                prepared,
+                flow.quarantine,
+                listing=listing,
+                scan_commits=100,
+                clock=flow.clock,
+                progress=flow.told,
+            )
+        except Refused as e:
+            assert e.kind in UNROLLABLE | (LOST if self.is_hurt else set())
+            assert before == (self._own(), newest(flow.table))
+        else:
+            self._back_up()
+
+    @invariant()
+    def nothing_is_there_twice(self) -> None:
+        if hasattr(self, "flow"):
+            assert max(Counter(ids(self.flow.table)).values(), default=0) <= 1
+
+    def _runs(self, **how: Any) -> bool:
+        """Whether a run ended well. One that is refused for a reason is mended from the backup."""
+        try:
+            self.flow.run(**how)
+        except BlizzardError as e:
+            self._check_refusal(e)
+            self._mend()
+            return False
+        self._back_up()
+        return True
+
+    def _check_refusal(self, error: BlizzardError) -> None:
+        assert self.is_hurt, f"refused for no reason: {error}"
+        assert error.kind in LOST, str(error)
+
+    def _mend(self) -> None:
+        assert self.backup is not None
+        import_position(self.flow.open(), self.backup, replaces=True, is_trusted=True)
+        self._back_up()
+
+    def _back_up(self) -> None:
+        try:
+            self.backup = export_position(self.flow.open(), "p")
+        except Refused:
+            assert self.is_hurt
+        else:
+            self.is_hurt = False
+
+    def _own(self) -> Counter[int]:
+        return Counter(i for i in ids(self.flow.table) if i < FOREIGN)
+
+    def _fault(self, spec: str) -> Any:
+        faults._visits.clear()
+        return mock.patch.dict("os.environ", {"BLIZZARD_FAULT": spec})
+
+
+TestRealLogMachine = RealLogMachine.TestCase
+TestRealLogMachine.settings = settings(max_examples=60, stateful_step_count=12, deadline=None)
