@@ -42,7 +42,7 @@ from blizzard.core.types import (
     TaskReport,
 )
 from blizzard.delta.commit import commit_batch
-from blizzard.delta.table import DeltaRsPlace
+from blizzard.delta.place import DeltaRsPlace
 from blizzard.job import SystemClock
 from blizzard.ports import CommitRequest
 from blizzard.progress import SilentProgress

@@ -113,9 +113,9 @@ def import_position(
     if state.table_id == table.table_id and not is_trusted and not table.holds(state.add_path):
         raise Refused(
             f"the position is of this table, but {state.add_path}, which sequence {state.sequence} added, is not part"
-            f" of it now: the table was restored to another version than that, or compacted since. Nothing was changed. If"
-            f" you know that the table holds what sequence {state.sequence} and those before it ingested, and nothing"
-            f" else, add --unverified.",
+            f" of it now: the table was restored to another version than that, or compacted since. Nothing was changed."
+            f" If you know that the table holds what the sequences up to {state.sequence} ingested and nothing else,"
+            f" add --unverified.",
             kind="import_mismatch",
         )
     # An older position of this very table: what came after it no longer counts, and its bad records come again.

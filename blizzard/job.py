@@ -12,8 +12,9 @@ from typing import Any
 from blizzard.config import Config
 from blizzard.core.recover import StartFrom
 from blizzard.core.types import SourceFile, SourceIdentity
+from blizzard.delta.place import DeltaRsPlace
 from blizzard.delta.quarantine import DeltaRsQuarantine
-from blizzard.delta.table import DeltaRsPlace, DeltaRsTable
+from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError
 from blizzard.ports import Progress
 from blizzard.preparing import check_given_schema, job_spec, layout_of_table

@@ -25,13 +25,14 @@ from deltalake.transaction import AddAction
 from blizzard.core.codec import quarantine_app_id
 from blizzard.core.state import CheckpointState
 from blizzard.delta import log
+from blizzard.delta.errors import cannot_open
 from blizzard.errors import BlizzardError, ConfigError, Refused, Temporary
 from blizzard.ports import Clock, Progress
 from blizzard.schema.fit import schema_differences
 from blizzard.store import open_store
 from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.files import Store
-from blizzard.store.uri import delta_uri
+from blizzard.store.uri import delta_uri, is_local
 from blizzard.tasks.quarantine import ARROW_SCHEMA, QUARANTINE_SCHEMA, Selection, read_footer
 from blizzard.testing.faults import reach
 
@@ -94,7 +95,7 @@ class DeltaRsQuarantine:
         except TableNotFoundError:
             return None
         except (DeltaError, OSError, ValueError) as e:
-            raise Refused(f"the quarantine table at {self.root} cannot be opened: {e}", kind="table_unreadable") from e
+            raise cannot_open(f"the quarantine table at {self.root}", self.root, e) from e
         differences = schema_differences(QUARANTINE_SCHEMA, orjson.loads(table.schema().to_json()))
         if differences:
             raise ConfigError(
@@ -177,6 +178,8 @@ class DeltaRsQuarantine:
                 storage_options=self.access.for_delta_rs(self.root),
             )
         except OSError as e:
+            if not is_local(self.root):
+                raise  # the network's word on it says nothing: it is looked for, and tried again
             raise ConfigError(f"the quarantine table at {self.root} cannot be created: {e}", kind="table_create") from e
         log.sync_commit(self.store, 0)
         return table

@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import deltalake
@@ -27,21 +25,19 @@ from blizzard.delta import log
 from blizzard.delta.by_hand import removing_commit
 from blizzard.delta.checkpoints import read_newest_checkpoint
 from blizzard.delta.features import check_features
-from blizzard.errors import BlizzardError, ConfigError, Refused, Temporary
-from blizzard.ports import Clock, CommitRequest
+from blizzard.errors import Refused, Temporary
+from blizzard.ports import CommitRequest
 from blizzard.schema import DeltaSchema
 from blizzard.schema.ddl import show_type
-from blizzard.schema.derived import derived_columns, show_derivation
 from blizzard.schema.fit import fingerprint
 from blizzard.store import open_store
 from blizzard.store.access import NO_ACCESS, Access
-from blizzard.store.files import Store
-from blizzard.store.uri import delta_uri, is_local
+from blizzard.store.uri import delta_uri
 from blizzard.testing.faults import reach
 
 # One unique appId per commit grows every Delta checkpoint for ever (2,000 commits: 692 KB) unless they expire.
 TXN_RETENTION = "interval 14 days"
-_RETENTION_KEY = "delta.setTransactionRetentionDuration"
+RETENTION_KEY = "delta.setTransactionRetentionDuration"
 _INTERVAL = re.compile(r"\s*(?:interval\s+)?(\d+)\s+(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
 _UNIT_MS = {"second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
 
@@ -90,7 +86,7 @@ class DeltaRsTable:
 
     @property
     def txns_expire(self) -> bool:
-        return _RETENTION_KEY in self.configuration
+        return RETENTION_KEY in self.configuration
 
     @property
     def is_append_only(self) -> bool:
@@ -98,7 +94,7 @@ class DeltaRsTable:
 
     def schema_at(self, version: int) -> DeltaSchema | None:
         try:
-            schema = _open_handle(self._root, self._access, version=version).schema()
+            schema = open_handle(self._root, self._access, version=version).schema()
         except (DeltaError, OSError, ValueError):
             return None
         found: DeltaSchema = orjson.loads(schema.to_json())
@@ -127,7 +123,7 @@ class DeltaRsTable:
 
     @property
     def txn_retention_ms(self) -> int | None:
-        match = _INTERVAL.fullmatch(self.configuration.get(_RETENTION_KEY, ""))
+        match = _INTERVAL.fullmatch(self.configuration.get(RETENTION_KEY, ""))
         return None if match is None else int(match[1]) * _UNIT_MS[match[2].lower()]
 
     def check_writable(self) -> None:
@@ -269,81 +265,8 @@ class DeltaRsTable:
 _HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeltaRsPlace:
-    """A folder, or a prefix of a bucket, that is or will be a Delta table."""
-
-    root: str
-    schema: DeltaSchema | None  # for creating it
-    clock: Clock
-    partition_by: tuple[str, ...] = ()  # for creating it too
-    access: Access = NO_ACCESS
-
-    def open(self) -> DeltaRsTable | None:
-        store = open_store(self.root, self.access)
-        if next(store.walk(log.LOG_FOLDER), None) is None:
-            self._require_room(store)
-            return None
-        try:
-            return DeltaRsTable(self.root, _open_handle(self.root, self.access), self.access)
-        except (DeltaError, OSError, ValueError) as e:
-            raise _unreadable(self.root, e) from e
-
-    def _require_room(self, store: Store) -> None:
-        if is_local(self.root) and os.path.exists(self.root) and not os.path.isdir(self.root):
-            raise ConfigError(f"the table path {self.root} is a file, not a folder", kind="not_a_delta_table")
-        if next(store.walk(), None) is not None:
-            raise ConfigError(
-                f"{self.root} is not empty and is not a Delta table (it has no _delta_log). Choose another path,"
-                f" or convert it first.",
-                kind="not_a_delta_table",
-            )
-
-    def create(self, pipeline: str) -> None:
-        if self.schema is None:
-            raise ConfigError("a new table needs a schema", kind="schema")
-        fence, store = Transaction(fence_app_id(pipeline), 0, self.clock.now_ms()), open_store(self.root, self.access)
-        try:
-            store.make_root()
-            DeltaTable.create(
-                delta_uri(self.root),
-                storage_options=self.access.for_delta_rs(self.root),
-                schema=deltalake.Schema.from_json(orjson.dumps(self.schema).decode()),
-                partition_by=list(self.partition_by),
-                configuration={_RETENTION_KEY: TXN_RETENTION},
-                commit_properties=CommitProperties(app_transactions=[fence]),
-            )
-        except OSError as e:
-            if e.errno == errno.ENOSPC or "No space left" in str(e):
-                raise Temporary(
-                    f"the table at {self.root} could not be created: no space left", kind="disk_full"
-                ) from e
-            raise ConfigError(f"the table at {self.root} could not be created: {e}", kind="table_create") from e
-        except DeltaError as e:
-            made = self.open()
-            if made is None:
-                raise ConfigError(f"the table at {self.root} could not be created: {e}", kind="table_create") from e
-            # Another driver made it first. Its schema is looked at like any other table's; how columns are filled and
-            # which ones partition it is not part of that.
-            if made.partition_columns != self.partition_by or _derived(made.schema) != _derived(self.schema):
-                raise Temporary(
-                    f"another driver made the table at {self.root} at the same moment, with another layout. Run again.",
-                    kind="schema_changed",
-                ) from e
-            return
-        log.sync_commit(store, 0)
-
-
-def _open_handle(root: str, access: Access, *, version: int | None = None) -> DeltaTable:
+def open_handle(root: str, access: Access, *, version: int | None = None) -> DeltaTable:
     return DeltaTable(delta_uri(root), version=version, storage_options=access.for_delta_rs(root))
-
-
-def _unreadable(root: str, error: Exception) -> BlizzardError:
-    return Refused(f"the table at {root} cannot be opened: {error}", kind="table_unreadable")
-
-
-def _derived(schema: DeltaSchema) -> dict[str, str]:
-    return {c.name: show_derivation(c.derivation) for c in derived_columns(schema["fields"])}
 
 
 def _partition_values(file: DataFile, partition_by: tuple[str, ...]) -> dict[str, str | None]:

@@ -35,7 +35,8 @@ _PASSING_CODES = frozenset(
 )
 _EXPIRED = ("ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired")
 _PASSING: tuple[type[BaseException], ...] = (
-    boto.HTTPClientError,  # timeouts, closed connections, unreachable endpoints
+    boto.HTTPClientError,  # timeouts, closed connections
+    boto.ConnectionError,  # unreachable endpoints
     boto.IncompleteReadError,
     boto.ResponseStreamingError,
     boto.CredentialRetrievalError,

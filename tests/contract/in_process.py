@@ -20,8 +20,9 @@ from blizzard.core.plan import Limits, plan_batch
 from blizzard.core.recover import Fresh, StartFrom
 from blizzard.core.state import CheckpointState, SourceState
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket
+from blizzard.delta.place import DeltaRsPlace
 from blizzard.delta.quarantine import DeltaRsQuarantine
-from blizzard.delta.table import DeltaRsPlace, DeltaRsTable
+from blizzard.delta.table import DeltaRsTable
 from blizzard.job import ListedSource
 from blizzard.pipeline import run_pipeline
 from blizzard.ports import Background, CommitRequest, Pending, Ports, Result, StopRequest, TablePlace

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from blizzard.delta.table import DeltaRsPlace
+from blizzard.delta.place import DeltaRsPlace
 from blizzard.dlq_arguments import add_dlq_parser
 from blizzard.dlq_commands import dispatch
 from blizzard.schema.derived import PartitionSpec

@@ -10,7 +10,8 @@ import deltalake
 import pytest
 
 from blizzard.delta.features import check_features
-from blizzard.delta.table import DeltaRsPlace, DeltaRsTable
+from blizzard.delta.place import DeltaRsPlace
+from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import Refused
 from blizzard.ports import CommitRequest
 from blizzard.schema.ddl import parse_ddl

@@ -21,7 +21,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blizzard.delta.table import DeltaRsPlace, DeltaRsTable
+from blizzard.delta.place import DeltaRsPlace
+from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import Refused, Temporary
 from blizzard.ports import CommitRequest
 from blizzard.schema.arrow import to_arrow

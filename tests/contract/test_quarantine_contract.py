@@ -17,7 +17,7 @@ from blizzard.core.bad import BadPolicy
 from blizzard.core.codec import quarantine_app_id
 from blizzard.core.ledger import decode_ledger
 from blizzard.core.plan import Limits
-from blizzard.delta.table import DeltaRsPlace
+from blizzard.delta.place import DeltaRsPlace
 from blizzard.errors import BadData, Refused, Temporary
 from blizzard.inflight import ThreadBackground
 from blizzard.schema.ddl import parse_ddl

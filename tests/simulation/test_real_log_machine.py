@@ -208,4 +208,4 @@ class RealLogMachine(RuleBasedStateMachine):
 
 
 TestRealLogMachine = RealLogMachine.TestCase
-TestRealLogMachine.settings = settings(max_examples=60, stateful_step_count=12, deadline=None)
+TestRealLogMachine.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)

@@ -1,0 +1,107 @@
+"""Where a Delta table is, or will be: opened, or made with the fence of its first pipeline."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass
+
+import deltalake
+import orjson
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import DeltaError
+
+from blizzard.core.codec import fence_app_id
+from blizzard.delta import log
+from blizzard.delta.errors import cannot_open, plain
+from blizzard.delta.table import RETENTION_KEY, TXN_RETENTION, DeltaRsTable, open_handle
+from blizzard.errors import ConfigError, Temporary
+from blizzard.ports import Clock
+from blizzard.schema import DeltaSchema
+from blizzard.schema.derived import derived_columns, show_derivation
+from blizzard.store import open_store
+from blizzard.store.access import NO_ACCESS, Access
+from blizzard.store.files import Store
+from blizzard.store.uri import delta_uri, is_local
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaRsPlace:
+    """A folder, or a prefix of a bucket, that is or will be a Delta table."""
+
+    root: str
+    schema: DeltaSchema | None  # for creating it
+    clock: Clock
+    partition_by: tuple[str, ...] = ()  # for creating it too
+    access: Access = NO_ACCESS
+
+    def open(self) -> DeltaRsTable | None:
+        store = open_store(self.root, self.access)
+        if next(store.walk(log.LOG_FOLDER), None) is None:
+            self._require_room(store)
+            return None
+        try:
+            return DeltaRsTable(self.root, open_handle(self.root, self.access), self.access)
+        except (DeltaError, OSError, ValueError) as e:
+            raise cannot_open(f"the table at {self.root}", self.root, e) from e
+
+    def _require_room(self, store: Store) -> None:
+        if is_local(self.root) and os.path.exists(self.root) and not os.path.isdir(self.root):
+            raise ConfigError(f"the table path {self.root} is a file, not a folder", kind="not_a_delta_table")
+        if next(store.walk(), None) is not None:
+            raise ConfigError(
+                f"{self.root} is not empty and is not a Delta table (it has no _delta_log). Choose another path,"
+                f" or convert it first.",
+                kind="not_a_delta_table",
+            )
+
+    def create(self, pipeline: str) -> None:
+        if self.schema is None:
+            raise ConfigError("a new table needs a schema", kind="schema")
+        fence, store = Transaction(fence_app_id(pipeline), 0, self.clock.now_ms()), open_store(self.root, self.access)
+        try:
+            store.make_root()
+            DeltaTable.create(
+                delta_uri(self.root),
+                storage_options=self.access.for_delta_rs(self.root),
+                schema=deltalake.Schema.from_json(orjson.dumps(self.schema).decode()),
+                partition_by=list(self.partition_by),
+                configuration={RETENTION_KEY: TXN_RETENTION},
+                commit_properties=CommitProperties(app_transactions=[fence]),
+            )
+        except OSError as e:
+            if e.errno == errno.ENOSPC or "No space left" in str(e):
+                raise Temporary(
+                    f"the table at {self.root} could not be created: no space left", kind="disk_full"
+                ) from e
+            if not is_local(self.root):
+                self._require_made(e)  # the network's word on it says nothing
+                return
+            raise ConfigError(f"the table at {self.root} could not be created: {e}", kind="table_create") from e
+        except DeltaError as e:
+            self._require_made(e)
+            return
+        log.sync_commit(store, 0)
+
+    def _require_made(self, error: Exception) -> None:
+        """Another driver made the table first, or we did and never heard of it. Its schema is looked at like any other
+        table's; how columns are filled and which ones partition it is not part of that."""
+        made = self.open()
+        if made is None and isinstance(error, OSError):
+            raise Temporary(
+                f"the table at {self.root} could not be created: {plain(error)}. Run again.", kind="store_unavailable"
+            ) from error
+        if made is None:
+            raise ConfigError(
+                f"the table at {self.root} could not be created: {plain(error)}", kind="table_create"
+            ) from error
+        assert self.schema is not None
+        if made.partition_columns != self.partition_by or _derived(made.schema) != _derived(self.schema):
+            raise Temporary(
+                f"another driver made the table at {self.root} at the same moment, with another layout. Run again.",
+                kind="schema_changed",
+            ) from error
+
+
+def _derived(schema: DeltaSchema) -> dict[str, str]:
+    return {c.name: show_derivation(c.derivation) for c in derived_columns(schema["fields"])}
