@@ -89,6 +89,8 @@ def run_job(
         start_from=job.start_from,
         max_batches=job.max_batches,
         max_inflight=config["limits.max_inflight"],
+        max_held_files=config["limits.max_held_files"],
+        late=config.late_policy,
     )
     try:
         run_pipeline(ports, settings, summary)

@@ -15,6 +15,7 @@ import orjson
 from blizzard.core.batch import renewed_state, seal
 from blizzard.core.codec import CodecError, decode_state, encode_state
 from blizzard.core.history import ledgers_of
+from blizzard.core.late import LatePolicy, as_looked_at
 from blizzard.core.ledger import LedgerEntry
 from blizzard.core.log import CommitFacts, fence_version, states_in
 from blizzard.core.recover import IMPORTED, Fresh, Refuse, Resume, decide_recovery
@@ -130,6 +131,7 @@ def import_position(
         schema_fingerprint=table.schema_fingerprint,
         start_from=IMPORTED,
     )
+    before = as_looked_at(before, SystemClock().now_ms(), LatePolicy()) if not later else before
     return _commit(table, before, goes_back_over=later)
 
 
@@ -205,7 +207,7 @@ def _position(job: Job, table: DeltaRsTable) -> CheckpointState:
 
 def _with(state: SourceState, edit: Edit) -> SourceState:
     files = dict(state.files) | {edit.path: edit.progress}
-    return prune_finished(SourceState(files=files, last_committed_file=state.last_committed_file))
+    return prune_finished(replace(state, files=files))
 
 
 def _listed(job: Job, path: str) -> SourceFile:

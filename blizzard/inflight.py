@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from blizzard.core.batch import next_state, renewed_state, seal
+from blizzard.core.look import Look
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import BatchPlan, BatchResult
 from blizzard.delta.commit import commit_batch
@@ -59,8 +60,16 @@ class _InFlight:
 
 
 class CommitQueue:
-    def __init__(self, ports: Ports, settings: RunSettings, summary: Summary, table: Table, planned_on: int) -> None:
-        self._ports, self._settings, self._summary, self._table = ports, settings, summary, table
+    def __init__(
+        self,
+        ports: Ports,
+        settings: RunSettings,
+        summary: Summary,
+        table: Table,
+        planned_on: int,
+        look: Look | None = None,
+    ) -> None:
+        self._ports, self._settings, self._summary, self._table, self._look = ports, settings, summary, table, look
         self._queue: deque[_InFlight] = deque()
         self._landed_in = planned_on  # only the committing thread writes this, one commit after the other
         self._broken = False
@@ -76,9 +85,25 @@ class CommitQueue:
         """Whether the batch being read is of no use any more: by a signal, or because it stands on a failed commit."""
         return self._ports.stop.must_cancel() or any(map(_has_failed, self._queue))
 
-    def add(self, state: CheckpointState, plan: BatchPlan, result: BatchResult, *, planned_ms: int) -> CheckpointState:
+    def add(
+        self,
+        state: CheckpointState,
+        plan: BatchPlan,
+        result: BatchResult,
+        *,
+        planned_ms: int,
+        held: Mapping[str, str] | None = None,
+    ) -> CheckpointState:
         """Commit the batch behind those before it. Returns the state that its commit will hold."""
-        after = next_state(state, plan, result, batch_id=os.urandom(8).hex(), now_ms=self._ports.clock.now_ms())
+        after = next_state(
+            state,
+            plan,
+            result,
+            batch_id=os.urandom(8).hex(),
+            now_ms=self._ports.clock.now_ms(),
+            held=held,
+            look=self._look,
+        )
         self._begin(after, result, planned_ms, kind="batch")
         self._settle(while_more_than=self._settings.max_inflight - 1)
         return after

@@ -8,7 +8,7 @@ from typing import Any
 
 from blizzard.core.codec import CodecError, decode_json
 from blizzard.core.explain import explain_recovery
-from blizzard.core.history import ledgers_of
+from blizzard.core.history import Superseded, ledgers_of
 from blizzard.core.late import compare_with_ledgers
 from blizzard.core.ledger import decode_ledger
 from blizzard.core.log import CommitFacts, payloads, pipelines_of, states_in
@@ -135,11 +135,10 @@ def ingested_files(table: DeltaRsTable, pipeline: str | None) -> Iterator[dict[s
 
 def checkpoints(table: DeltaRsTable, pipeline: str | None) -> Iterator[dict[str, Any]]:
     """Every checkpoint in the log's JSON commits, newest first."""
-    superseded: dict[str, set[int]] = {}
+    superseded = Superseded()
     for commit in table.scan_back():
         ledger = decode_ledger(commit.user_metadata)
-        if ledger is not None:
-            superseded.setdefault(ledger.pipeline, set()).update(ledger.superseded)
+        is_taken_back = ledger is not None and superseded.meets(ledger)
         sizes = {txn.app_id: len(txn.app_id) for txn in commit.txns}
         for txn in commit.txns:
             for state in states_in([txn]):
@@ -156,7 +155,7 @@ def checkpoints(table: DeltaRsTable, pipeline: str | None) -> Iterator[dict[str,
                         "payload_bytes": sizes[txn.app_id],
                         "in_progress": len(state.source_state.in_progress),
                         "kind": ledger.kind if ledger else None,
-                        "superseded": state.sequence in superseded.get(state.pipeline, ()),
+                        "superseded": is_taken_back,
                     }
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from blizzard.config import Config
+from blizzard.core.late import EVERYTHING, Scope
+from blizzard.core.look import Listed
 from blizzard.core.recover import StartFrom
 from blizzard.core.types import SourceFile, SourceIdentity
 from blizzard.delta.place import DeltaRsPlace
@@ -22,7 +24,7 @@ from blizzard.schema import DeltaSchema
 from blizzard.schema.hints import parse_hints
 from blizzard.schema.layout import TableLayout
 from blizzard.schema.load import load_schema
-from blizzard.source.listing import list_source
+from blizzard.source.listing import find_young, list_source
 from blizzard.source.uri import SourceLocation, default_pipeline, locate_source
 from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.uri import is_local, locate
@@ -43,6 +45,7 @@ class SystemClock:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedSource:
     location: SourceLocation
+    min_age_s: float = 0
 
     @property
     def identity(self) -> SourceIdentity:
@@ -50,6 +53,15 @@ class ListedSource:
 
     def list(self) -> Sequence[SourceFile]:
         return list_source(self.location)
+
+    def look(self, scope: Scope) -> Listed:
+        at_ms = self.now_ms()
+        is_full = scope.is_full or is_local(self.location.root)  # a folder is read whole in any case
+        files = list_source(self.location, EVERYTHING if is_full else scope)
+        return Listed(files=files, at_ms=at_ms, is_full=is_full, held=find_young(files, at_ms, self.min_age_s))
+
+    def now_ms(self) -> int:
+        return self.location.store.now_ms()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,13 +143,18 @@ def make_job(
     name = pipeline or default_pipeline(location.identity)
     if not _PIPELINE_NAME.fullmatch(name):
         raise ConfigError(f"pipeline name {name!r}: letters, digits, '_', '.' and '-' only, at most 100", kind="usage")
+    if config["source.marks_per"] is not None and (adopts or (start_from or "beginning") != "beginning"):
+        raise ConfigError(
+            "with source.marks_per a pipeline begins at the beginning: there is no one mark to begin after",
+            kind="usage",
+        )
     if adopts and start_from is not None:
         raise ConfigError("--adopt and --start-from: give one of them", kind="usage")
     if max_batches is not None and max_batches < 1:
         raise ConfigError("--max-batches must be at least 1", kind="usage")
     return Job(
         config=config,
-        source=ListedSource(location=location),
+        source=ListedSource(location=location, min_age_s=config["source.min_age_s"] or 0),
         table_root=table_root,
         table_access=config.access("table", table_root, spark_settings),
         pipeline=name,
@@ -151,7 +168,7 @@ def make_job(
 def source_location(config: Config, spark_settings: Mapping[str, str] | None = None) -> SourceLocation:
     source = config.require("source.path", "--source")
     access = config.access("source", locate(source, what="source"), spark_settings)
-    return locate_source(source, config["source.pattern"], access)
+    return locate_source(source, config["source.pattern"], access, marks_per=config["source.marks_per"])
 
 
 def _given_schema(config: Config, schema: Any) -> DeltaSchema | None:

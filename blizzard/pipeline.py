@@ -5,82 +5,113 @@ The only state that outlives a run is in the Delta log; after any doubt it is re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
+from blizzard.core.look import Listed, Look
 from blizzard.core.plan import count_backlog, is_drained, plan_batch
 from blizzard.core.state import CheckpointState
-from blizzard.core.types import SourceFile
 from blizzard.delta.commit import PositionMoved
+from blizzard.errors import BadData, Temporary
 from blizzard.inflight import CommitQueue
 from blizzard.ingesting import BatchIngest
 from blizzard.ports import Ports
-from blizzard.starting import RunSettings, Start, check_start_from, tell
+from blizzard.starting import RunSettings, Start
 from blizzard.summary import Summary
+from blizzard.unexpected import tell
 
 
 def run_pipeline(ports: Ports, settings: RunSettings, summary: Summary) -> None:
     """Drain what is listed now. `summary` tells what was committed even when this raises."""
-    listing = ports.source.list()
-    if not listing:
-        ports.progress.warn("no file of the source matches its pattern")
-    check_start_from(settings.start_from, listing)
     while True:
         try:
-            return _Run(ports, settings, summary, listing).drain()
+            return _Run(ports, settings, summary).drain()
         except PositionMoved as moved:  # each time round, the log holds one more commit of ours
             ports.progress.warn(f"{moved}; recovering from the log")
             settings = replace(settings, start_from=None)  # it was said, and recorded in the first commit
 
 
 class _Run:
-    def __init__(self, ports: Ports, settings: RunSettings, summary: Summary, listing: Sequence[SourceFile]) -> None:
-        self._ports, self._settings, self._summary, self._listing = ports, settings, summary, listing
+    def __init__(self, ports: Ports, settings: RunSettings, summary: Summary) -> None:
+        self._ports, self._settings, self._summary = ports, settings, summary
         self._start = Start(ports, settings, summary)
-        self._held: frozenset[str] = frozenset()  # changed since they were listed: left to the next run
+        self._held: dict[str, str] = {}  # left to the next run, and why
 
     def drain(self) -> None:
         table = self._ports.place.open()
         if table is None:
-            recovery = self._start.recover(None)
-            if is_drained(recovery.source_state, self._listing):
-                self._summary.backlog_files = 0
+            listed = self._start.list_for_new_table()
+            if is_drained(self._start.recover(None).source_state, listed.files, listed.held):
+                self._summary.backlog_files = self._summary.held_files = len(listed.held)
                 return  # nothing to put into a table: none is made
             _ = self._ports.ingestor.slots  # without a session that can fill it, no table is made
             if self._ports.stop.requested():
                 return
             table = self._start.create_table()
-        state = self._start.begin(table, self._listing)
-        self._summary.backlog_files, _ = count_backlog(state.source_state, self._listing)
-        commits = CommitQueue(self._ports, self._settings, self._summary, table, state.delta_version)
+        state, listed = self._start.begin(table)
+        self._held = dict(listed.held)
+        self._summary.backlog_files = count_backlog(state.source_state, listed.files)[0] + self._start.waiting_files
+        look = Look(listed, state, self._settings.late.grace_ms)
+        commits = CommitQueue(self._ports, self._settings, self._summary, table, state.delta_version, look)
         ingest = BatchIngest(self._ports, self._settings, self._summary, table, commits)
         with commits.finished_in_order():
-            while self._goes_on(state, commits):
-                state = self._ingest_batch(state, ingest, commits)
+            while True:
+                state = self._start.take_up_late(state)
+                if not self._goes_on(state, listed, commits):
+                    break
+                state = self._ingest_batch(state, listed, ingest, commits)
             if self._start.renewal_due and state.sequence == self._summary.sequence and not self._summary.commits:
                 commits.renew(state)
+        self._tell_held(state)
 
-    def _goes_on(self, state: CheckpointState, commits: CommitQueue) -> bool:
+    def _goes_on(self, state: CheckpointState, listed: Listed, commits: CommitQueue) -> bool:
         limit = self._settings.max_batches
         return not (
             self._ports.stop.requested()
             or (limit is not None and self._summary.commits + commits.pending >= limit)
-            or is_drained(state.source_state, self._listing, self._held)
+            or is_drained(state.source_state, listed.files, self._held)
         )
 
-    def _ingest_batch(self, state: CheckpointState, ingest: BatchIngest, commits: CommitQueue) -> CheckpointState:
+    def _ingest_batch(
+        self, state: CheckpointState, listed: Listed, ingest: BatchIngest, commits: CommitQueue
+    ) -> CheckpointState:
         """Read one batch, queue its commit, and return the state the next one is planned on."""
         planned_ms, slots = self._ports.clock.now_ms(), self._ports.ingestor.slots
-        plan = plan_batch(state.source_state, self._listing, self._settings.limits, slots=slots, held=self._held)
+        plan = plan_batch(
+            state.source_state,
+            listed.files,
+            self._settings.limits,
+            slots=slots,
+            held=self._held,
+            given_up=self._start.given_up,
+        )
         self._ports.progress.planned(plan, sequence=state.sequence + 1, backlog_files=self._summary.backlog_files or 0)
         state, result = ingest.run(plan, state, planned_ms=planned_ms)
-        self._hold_back(result.changed, "left to the next run: they changed after they were listed")
-        self._hold_back(result.unreadable, "left to the next run: they cannot be read to their end")
+        changed = dict.fromkeys(result.changed, "changed after it was listed")
+        self._held |= changed | result.unreadable
+        tell(self._ports.progress, tuple(changed), "left to the next run: they changed after they were listed")
+        tell(self._ports.progress, tuple(result.unreadable), "left to the next run: they cannot be read to their end")
         if not result.slices:
             return state
-        return commits.add(state, plan, result, planned_ms=planned_ms)
+        return commits.add(state, plan, result, planned_ms=planned_ms, held=self._held)
 
-    def _hold_back(self, files: tuple[str, ...], why: str) -> None:
-        """One file's trouble must not stop the others."""
-        self._held |= set(files)
-        tell(self._ports.progress, files, why)
+    def _tell_held(self, state: CheckpointState) -> None:
+        """One file's trouble must not stop the others; trouble with all of them is no good end."""
+        self._summary.held_files = len(self._held)
+        if len(state.held_back) > self._settings.max_held_files:
+            raise BadData(
+                f"{len(state.held_back):,} files are held back, more than limits.max_held_files"
+                f" ({self._settings.max_held_files:,}); the first: {_first(state.held_back)}. What could be read is"
+                f" committed. Mend or move them, or raise the limit.",
+                kind="too_many_held_files",
+            )
+        unavailable = {path: why for path, why in self._held.items() if why.startswith("unavailable")}
+        if unavailable and not self._summary.commits:
+            raise Temporary(
+                f"none of the new files could be read: {_first(unavailable)}. Run again.", kind="store_unavailable"
+            )
+
+
+def _first(held: Mapping[str, str]) -> str:
+    path, why = next(iter(held.items()))
+    return f"{path} ({why})"

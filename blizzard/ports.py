@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from blizzard.core.batch import Checkpoint
+from blizzard.core.late import Scope
 from blizzard.core.log import CommitFacts, TableFacts
+from blizzard.core.look import Listed
 from blizzard.core.rollback import FileActions
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, DataFile, SourceFile, SourceIdentity
@@ -51,6 +53,12 @@ class Source(Protocol):
 
     def list(self) -> Sequence[SourceFile]:
         """Every matching file now, sorted by path."""
+
+    def look(self, scope: Scope) -> Listed:
+        """As much of it as is asked for, or more."""
+
+    def now_ms(self) -> int:
+        """By the clock of the store that the files are in."""
 
 
 class Table(Protocol):

@@ -90,7 +90,7 @@ def replay(ports: Ports, ingestor: QuarantineIngestor, settings: RunSettings, ch
 
 def _begin(ports: Ports, settings: RunSettings, summary: Summary, table: Table) -> CheckpointState:
     try:
-        return Start(ports, settings, summary).begin(table, ports.source.list())
+        return Start(ports, settings, summary).go_on(table)
     except Refused as e:
         if e.kind != "table_has_data":
             raise

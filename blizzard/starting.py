@@ -8,15 +8,24 @@ from dataclasses import dataclass, field, replace
 from blizzard.core.adopt import Adoption, adoption_warnings, decide_adoption
 from blizzard.core.bad import BadPolicy
 from blizzard.core.batch import RunIdentity, state_before
-from blizzard.core.late import compare_with_ledgers
+from blizzard.core.late import (
+    EVERYTHING,
+    LatePolicy,
+    Unexpected,
+    as_looked_at,
+    compare_with_ledgers,
+    plan_listing,
+)
 from blizzard.core.log import TableFacts
+from blizzard.core.look import Listed
 from blizzard.core.plan import Limits, is_drained
 from blizzard.core.recover import ADOPTED, Fresh, Refuse, Resume, StartFrom, check_in_progress, decide_recovery
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import SourceFile, SourceIdentity, find_file
 from blizzard.errors import ConfigError, Refused, Temporary
-from blizzard.ports import Ports, Progress, Table
+from blizzard.ports import Ports, Table
 from blizzard.summary import Summary
+from blizzard.unexpected import FilesToTakeUp
 
 _UNUSUAL_PATHS = {
     "ledgers": "the newest checkpoint cannot be read; its position was rebuilt from the one before and the ledgers",
@@ -36,6 +45,8 @@ class RunSettings:
     start_from: StartFrom | None = None
     max_batches: int | None = None
     max_inflight: int = 2
+    max_held_files: int = 1_000
+    late: LatePolicy = field(default_factory=LatePolicy)
     commit_attempts: int = 3
 
 
@@ -74,21 +85,49 @@ def _adopt(facts: TableFacts | None, pipeline: str, source: SourceIdentity, list
 class Start:
     def __init__(self, ports: Ports, settings: RunSettings, summary: Summary) -> None:
         self._ports, self._settings, self._summary = ports, settings, summary
+        self._files = FilesToTakeUp(ports.progress, settings.late, summary)
         self.renewal_due = False  # the position is old, and would expire if nothing were ever committed again
 
-    def begin(self, table: Table, listing: Sequence[SourceFile]) -> CheckpointState:
-        """The state to go on from, or a reason not to."""
-        recovery = self.recover(table, listing)
-        if not is_drained(recovery.source_state, listing):
+    @property
+    def given_up(self) -> dict[str, str]:
+        return self._files.given_up
+
+    @property
+    def waiting_files(self) -> int:
+        return self._files.waiting
+
+    def list_for_new_table(self) -> Listed:
+        listed = self._ports.source.look(EVERYTHING)
+        self._check_names(listed)
+        return listed
+
+    def begin(self, table: Table) -> tuple[CheckpointState, Listed]:
+        """The state to go on from and the files to go through, or a reason not to."""
+        adopting = self._settings.start_from is not None and self._settings.start_from.adopts
+        whole = self._ports.source.look(EVERYTHING) if adopting else None
+        state = self.go_on(table, whole.files if whole is not None else ())
+        scope = plan_listing(state, self._settings.late, now_ms=self._ports.source.now_ms())
+        listed = whole or self._ports.source.look(scope)
+        self._check_names(listed)
+        if not is_drained(state.source_state, listed.files, listed.held):
             self._ports.ingestor.prepare()
+        return self._compare(state, listed, table)
+
+    def go_on(self, table: Table, listing: Sequence[SourceFile] = ()) -> CheckpointState:
+        """The state to go on from, with nothing left pending."""
+        recovery = self.recover(table, listing)
         if isinstance(recovery, Resume):
             self._ports.quarantine.settle(recovery.state)  # what the last commit left pending comes before new work
             age_ms = self._ports.clock.now_ms() - recovery.state.taken_at_ms
             self.renewal_due = table.txn_retention_ms is not None and age_ms > table.txn_retention_ms // 4
         state = self._state_before(recovery, table)
         self._check_table(table)
-        self._check_listing(listing, state, table)
         return state
+
+    def _check_names(self, listed: Listed) -> None:
+        if not listed.files and listed.is_full:
+            self._ports.progress.warn("no file of the source matches its pattern")
+        check_start_from(self._settings.start_from, listed.files)
 
     def recover(self, table: Table | None, listing: Sequence[SourceFile] = ()) -> Resume | Fresh:
         self._summary.recovery = "refused"
@@ -115,6 +154,10 @@ class Start:
             raise Refused("the table was created and is gone again", kind="table_create")
         return table
 
+    def take_up_late(self, state: CheckpointState) -> CheckpointState:
+        """Name late files, so that they are read although their mark has passed them."""
+        return self._files.take_up(state)
+
     def _check_table(self, table: Table) -> None:
         """The table opened here may not be the one looked at before Spark came up."""
         table.check_writable()
@@ -134,21 +177,21 @@ class Start:
             schema_fingerprint=table.schema_fingerprint,
         )
         state = state_before(recovery, identity, version=table.version, timestamp_ms=timestamp_ms)
+        if isinstance(recovery, Fresh) and recovery.start_from == ADOPTED:
+            state = as_looked_at(state, self._ports.source.now_ms(), self._settings.late)
         self._summary.delta_version, self._summary.sequence = state.delta_version, state.sequence
         return state
 
-    def _check_listing(self, listing: Sequence[SourceFile], state: CheckpointState, table: Table) -> None:
-        refusal = check_in_progress(state.source_state, listing)
+    def _compare(self, state: CheckpointState, listed: Listed, table: Table) -> tuple[CheckpointState, Listed]:
+        """The listing held against the position and the ledgers."""
+        found = self._unexpected(state, listed, table)
+        if found.unclear and not listed.is_full:  # with all names at hand more can be told
+            listed = self._ports.source.look(EVERYTHING)
+            found = self._unexpected(state, listed, table)
+        refusal = check_in_progress(state.source_state, listed.files)
         if refusal is not None:
             raise Refused(refusal.message, kind=refusal.kind)
-        found = compare_with_ledgers(listing, state, table.scan_back())
-        self._summary.late_files = len(found.late)
-        mark, say = state.source_state.last_committed_file, self._ports.progress
-        tell(say, found.late, f"late: they sort at or before the mark ({mark}), were never ingested, and are not now")
-        tell(say, found.rewritten, "rewritten: they changed after they were ingested, and are not read again")
+        return self._files.decide(found, state, listed), listed
 
-
-def tell(progress: Progress, files: tuple[str, ...], what: str) -> None:
-    if files:
-        names = ", ".join(files[:5]) + (", …" if len(files) > 5 else "")
-        progress.warn(f"{len(files)} files are {what}: {names}")
+    def _unexpected(self, state: CheckpointState, listed: Listed, table: Table) -> Unexpected:
+        return compare_with_ledgers(listed.files, state, table.scan_back(), grace_ms=self._settings.late.grace_ms)

@@ -31,6 +31,8 @@ class Summary:
     unknown_fields: list[str] = field(default_factory=list)  # the first 20
     added_columns: list[str] = field(default_factory=list)
     late_files: int = 0
+    rewritten_files: int = 0
+    held_files: int = 0  # left to the next run: young, unreadable, or changed while they were read
     backlog_files: int | None = None
     bytes_read: int = 0
     seconds: float = 0.0

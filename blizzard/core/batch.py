@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from blizzard.core.codec import encode_state, fence_app_id
 from blizzard.core.ledger import Ledger, encode_ledger, entries_of
+from blizzard.core.look import Look
 from blizzard.core.recover import Fresh, Resume
 from blizzard.core.rollback import RollbackPlan
 from blizzard.core.state import CheckpointState, advance_mark, apply_reports, prune_finished
 from blizzard.core.types import BatchPlan, BatchResult, SourceIdentity
 
 # What a position says about where listing begins goes back with it.
-_LISTING_FIELDS = ("held_back", "list_from", "relist_watermark_ms", "prefix_marks")
+_LISTING_FIELDS = ("held_back", "list_from", "relist_watermark_ms", "relist_names", "young_names")
 
 
 class InconsistentReport(Exception):
@@ -56,16 +58,28 @@ def state_before(
         add_path=resumed.add_path if resumed else None,
         source=identity.source,
         schema_fingerprint=identity.schema_fingerprint,
-        source_state=recovery.source_state,
+        source_state=replace(recovery.source_state, marks_per=identity.source.marks_per),
         start_from=recovery.start_from if isinstance(recovery, Fresh) else recovery.state.start_from,
+        cleaned_through=resumed.cleaned_through if resumed else 0,
+        **({name: getattr(resumed, name) for name in _LISTING_FIELDS} if resumed else {}),
     )
 
 
 def next_state(
-    previous: CheckpointState, plan: BatchPlan, result: BatchResult, *, batch_id: str, now_ms: int
+    previous: CheckpointState,
+    plan: BatchPlan,
+    result: BatchResult,
+    *,
+    batch_id: str,
+    now_ms: int,
+    held: Mapping[str, str] | None = None,
+    look: Look | None = None,
 ) -> CheckpointState:
-    """The state after the batch. It may be planned on at once; it means something only when it is committed."""
+    """The state after the batch. It may be planned on at once; it means something only when it is committed. `held`
+    are files that cannot be read now, with the reasons; `look` is the listing that the plan was made from."""
     check_result(plan, result)
+    taken = apply_reports(previous.source_state, result.slices)
+    source_state = prune_finished(advance_mark(taken, plan.frontier))
     return replace(
         previous,
         sequence=previous.sequence + 1,
@@ -75,7 +89,10 @@ def next_state(
         pending_quarantine=tuple(f.path for f in result.quarantine),
         replayed={},
         rolled_back=None,
-        source_state=prune_finished(advance_mark(apply_reports(previous.source_state, result.slices), plan.frontier)),
+        source_state=source_state,
+        held_back={path: why for path, why in (held or {}).items() if path in source_state.in_progress},
+        list_from=previous.list_from if look is None else look.list_from(source_state),
+        young_names=previous.young_names if look is None else look.young_names(previous, source_state),
     )
 
 
@@ -98,6 +115,7 @@ def rolled_back_state(current: CheckpointState, plan: RollbackPlan, *, batch_id:
         renewed_state(current, batch_id=batch_id, now_ms=now_ms),
         source_state=plan.target.source_state,
         add_path=plan.target.add_path,
+        cleaned_through=min(current.cleaned_through, plan.target.sequence),
         rolled_back=(min(plan.superseded), max(plan.superseded)),
         **{name: getattr(plan.target, name) for name in _LISTING_FIELDS},
     )

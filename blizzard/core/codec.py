@@ -10,6 +10,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -152,7 +153,11 @@ def _state_to_json(state: CheckpointState) -> dict[str, Any]:
         "taken_at_ms": state.taken_at_ms,
         "table_id": state.table_id,
         "add_path": state.add_path,
-        "source": {"root": state.source.root, "pattern": state.source.pattern},
+        "source": {
+            "root": state.source.root,
+            "pattern": state.source.pattern,
+            **({} if state.source.marks_per is None else {"marks_per": state.source.marks_per}),
+        },
         "file_versions": versions,
         "schema_fingerprint": state.schema_fingerprint,
         "start_from": state.start_from,
@@ -160,9 +165,12 @@ def _state_to_json(state: CheckpointState) -> dict[str, Any]:
         "replayed": dict(state.replayed),
         "rolled_back": None if state.rolled_back is None else list(state.rolled_back),
         "held_back": dict(state.held_back),
-        "list_from": state.list_from,
+        "list_from": dict(state.list_from),
         "relist_watermark_ms": state.relist_watermark_ms,
-        "prefix_marks": dict(state.prefix_marks),
+        "relist_names": state.relist_names,
+        "young_names": state.young_names,
+        "prefix_marks": dict(state.source_state.prefix_marks),
+        "cleaned_through": state.cleaned_through,
     }
 
 
@@ -183,7 +191,7 @@ _V2_FIELDS = frozenset(
         *("schema_version", "source_state", "delta_version", "pipeline", "sequence", "run_id", "batch_id"),
         *("taken_at_ms", "table_id", "add_path", "source", "file_versions", "schema_fingerprint", "start_from"),
         *("pending_quarantine", "replayed", "rolled_back", "held_back", "list_from", "relist_watermark_ms"),
-        *("prefix_marks", "checksum"),
+        *("relist_names", "young_names", "prefix_marks", "cleaned_through", "checksum"),
     ]
 )
 
@@ -194,6 +202,7 @@ def _decode_v2(fields: dict[str, Any]) -> CheckpointState:
         raise UnknownField(f"checkpoint has a field this version does not know: {unknown[0]}")
     checksum = _text(fields, "checksum")
     source = _object(fields, "source")
+    marks_per = _text(source, "marks_per") if "marks_per" in source else None
     state = CheckpointState(
         pipeline=_text(fields, "pipeline"),
         sequence=_integer(fields, "sequence", at_least=1),
@@ -203,17 +212,23 @@ def _decode_v2(fields: dict[str, Any]) -> CheckpointState:
         table_id=_text(fields, "table_id"),
         delta_version=_integer(fields, "delta_version"),
         add_path=_text_or_none(fields, "add_path"),
-        source=SourceIdentity(root=_text(source, "root"), pattern=_text(source, "pattern")),
+        source=SourceIdentity(root=_text(source, "root"), pattern=_text(source, "pattern"), marks_per=marks_per),
         schema_fingerprint=_text(fields, "schema_fingerprint"),
-        source_state=_source_state(fields, versions=_object(fields, "file_versions")),
+        source_state=replace(
+            _source_state(fields, versions=_object(fields, "file_versions")),
+            prefix_marks=_text_map(fields, "prefix_marks"),
+            marks_per=marks_per,
+        ),
         start_from=_text_or_none(fields, "start_from"),
         pending_quarantine=_texts(fields, "pending_quarantine"),
         replayed=_text_map(fields, "replayed"),
         rolled_back=_range_or_none(fields, "rolled_back"),
         held_back=_text_map(fields, "held_back"),
-        list_from=_text_or_none(fields, "list_from"),
+        list_from=_text_map(fields, "list_from"),
         relist_watermark_ms=_integer_or_none(fields, "relist_watermark_ms"),
-        prefix_marks=_text_map(fields, "prefix_marks"),
+        relist_names=_integer_or_none(fields, "relist_names"),
+        young_names=_text_or_none(fields, "young_names"),
+        cleaned_through=_integer(fields, "cleaned_through"),
     )
     if checksum != _checksum({name: value for name, value in fields.items() if name != "checksum"}):
         raise BadChecksum("checkpoint payload was changed after it was written: its checksum does not fit")

@@ -13,15 +13,27 @@ def ledgers_of(commits: Iterable[CommitFacts], pipeline: str | None = None) -> I
 
     A sequence number belongs to one commit for ever, so that naming it is enough to leave it out.
     """
-    superseded: dict[str, set[int]] = {}
+    superseded = Superseded()
     for commit in commits:
         ledger = decode_ledger(commit.user_metadata)
-        if ledger is None or pipeline not in (None, ledger.pipeline):
-            continue
-        taken_back = superseded.setdefault(ledger.pipeline, set())
-        taken_back.update(ledger.superseded)
-        if ledger.sequence not in taken_back:
+        if ledger is not None and pipeline in (None, ledger.pipeline) and not superseded.meets(ledger):
             yield commit, ledger
+
+
+class Superseded:
+    """Which commits have been taken back, gathered while ledgers are gone through newest first. What took something
+    back and was itself taken back has no say any more."""
+
+    def __init__(self) -> None:
+        self._sequences: dict[str, set[int]] = {}
+
+    def meets(self, ledger: Ledger) -> bool:
+        """Whether this one is taken back; to be asked of every ledger, in order."""
+        taken_back = self._sequences.setdefault(ledger.pipeline, set())
+        if ledger.sequence in taken_back:
+            return True
+        taken_back.update(ledger.superseded)
+        return False
 
 
 def rolled_back_to(commit: CommitFacts, pipeline: str) -> int | None:

@@ -83,7 +83,11 @@ def encode_ledger(ledger: Ledger) -> str:
             "run_id": ledger.run_id,
             "batch_id": ledger.batch_id,
             "base_version": ledger.base_version,
-            "source": {"root": ledger.source.root, "pattern": ledger.source.pattern},
+            "source": {
+                "root": ledger.source.root,
+                "pattern": ledger.source.pattern,
+                **({} if ledger.source.marks_per is None else {"marks_per": ledger.source.marks_per}),
+            },
             "records": ledger.records,
             **({"quarantine": ledger.quarantine} if ledger.quarantine else {}),
             **({"kind": ledger.kind} if ledger.kind != "batch" else {}),
@@ -127,9 +131,9 @@ def ledger_versions(
     if fields is None or fields.get("pipeline") != pipeline:
         return []
     try:
-        superseded.update(fields.get("superseded", ()))
         if fields["sequence"] in superseded:
             return []
+        superseded.update(fields.get("superseded", ()))
         return [(entry["path"], (entry["size"], entry["etag"])) for entry in fields["files"]]
     except (KeyError, TypeError):
         return []
@@ -152,7 +156,11 @@ def _ledger(fields: dict[str, Any]) -> Ledger:
         run_id=fields["run_id"],
         batch_id=fields["batch_id"],
         base_version=fields["base_version"],
-        source=SourceIdentity(root=fields["source"]["root"], pattern=fields["source"]["pattern"]),
+        source=SourceIdentity(
+            root=fields["source"]["root"],
+            pattern=fields["source"]["pattern"],
+            marks_per=fields["source"].get("marks_per"),
+        ),
         records=fields["records"],
         quarantine=tuple(fields.get("quarantine", ())),
         kind=fields.get("kind", "batch"),

@@ -7,12 +7,12 @@ limits of the log, whatever order the files finish in.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from blizzard.core.codec import MAX_APP_ID_BYTES
 from blizzard.core.ledger import MAX_LEDGER_BYTES, ledger_entry_bytes
-from blizzard.core.state import SourceState, entry_bytes
+from blizzard.core.state import SourceState, entry_bytes, prefix_of
 from blizzard.core.types import BatchPlan, Budget, Slice, SourceFile, TaskPlan, find_file, first_after
 
 # JSON bytes that fit under the appId limit once base64 has made four of three, less the fixed fields.
@@ -45,14 +45,16 @@ def plan_batch(
     limits: Limits,
     *,
     slots: int,
-    held: frozenset[str] = frozenset(),
+    held: Collection[str] = (),
+    given_up: Mapping[str, str] | None = None,
 ) -> BatchPlan:
-    """The next batch. `listing` is sorted by path and not drained. Names in `held` are left alone, and not passed."""
+    """The next batch. `listing` is sorted by path and not drained. Names in `held` are left alone; a mark may pass them
+    like any other file that is not finished, and then names them. Names in `given_up` are not read."""
     chosen: list[Slice] = []
     stored_bytes = 0
     # Half of the new names at most end up as exceptions to the mark (see advance_mark); carried ones all may, and
     # every one in progress has its size and etag recorded under its name once more.
-    payload_bytes = 2 * sum(map(entry_bytes, state.files))
+    payload_bytes = 2 * sum(map(entry_bytes, state.files)) + _marks_bytes(state)
     payload_bytes += 2 * sum(_version_bytes(path) for path in state.in_progress)
     longest = 0
     ledger_bytes = 0
@@ -76,16 +78,16 @@ def plan_batch(
                 size_bytes=file.size_bytes,
                 etag=file.etag,
                 from_record=state.records_read(file.path),
+                given_up=(given_up or {}).get(file.path),
             )
         )
     if not chosen:
         raise ValueError("nothing to plan: everything listed is finished")
-    return BatchPlan(
-        tasks=_deal(chosen, limits, slots=slots), frontier=_frontier(state, listing, {s.path for s in chosen})
-    )
+    passable = {s.path for s in chosen}.union(state.files, held)
+    return BatchPlan(tasks=_deal(chosen, limits, slots=slots), frontier=_frontier(state, listing, passable))
 
 
-def is_drained(state: SourceState, listing: Sequence[SourceFile], held: frozenset[str] = frozenset()) -> bool:
+def is_drained(state: SourceState, listing: Sequence[SourceFile], held: Collection[str] = ()) -> bool:
     """Whether everything listed is finished, but for what is held back."""
     return next(_pending(state, listing, held), None) is None
 
@@ -100,7 +102,7 @@ def count_backlog(state: SourceState, listing: Sequence[SourceFile]) -> tuple[in
 
 
 def _pending(
-    state: SourceState, listing: Sequence[SourceFile], held: frozenset[str] = frozenset()
+    state: SourceState, listing: Sequence[SourceFile], held: Collection[str] = ()
 ) -> Iterator[tuple[SourceFile, bool]]:
     """Unfinished files and whether each is new to the state: left-overs first, so that nothing starves."""
     for path in sorted(state.in_progress):
@@ -113,18 +115,34 @@ def _pending(
 
 
 def _after_mark(state: SourceState, listing: Sequence[SourceFile]) -> Iterator[SourceFile]:
+    if state.marks_per is not None:
+        yield from (file for file in listing if not state.is_passed(file.path))
+        return
     mark = state.last_committed_file
     for i in range(0 if mark is None else first_after(listing, mark), len(listing)):
         yield listing[i]
 
 
-def _frontier(state: SourceState, listing: Sequence[SourceFile], planned: set[str]) -> tuple[str, ...]:
+def _frontier(state: SourceState, listing: Sequence[SourceFile], passable: set[str]) -> tuple[str, ...]:
+    """Of each part of the source, the names after its mark up to the first that must not be passed."""
     names = []
+    ended: set[str] = set()
     for file in _after_mark(state, listing):
-        if file.path not in planned and file.path not in state.files:
+        part = prefix_of(file.path, state.marks_per)
+        if part in ended:
+            continue
+        if file.path in passable:
+            names.append(file.path)
+        elif state.marks_per is None:
             break
-        names.append(file.path)
+        else:
+            ended.add(part)
     return tuple(names)
+
+
+def _marks_bytes(state: SourceState) -> int:
+    """Of the marks of all parts, and of where each is listed from; doubled, as everything in that sum."""
+    return 2 * sum(2 * len(prefix) + 2 * len(mark) + 40 for prefix, mark in state.prefix_marks.items())
 
 
 def _deal(chosen: Sequence[Slice], limits: Limits, *, slots: int) -> tuple[TaskPlan, ...]:

@@ -190,6 +190,11 @@ def _fresh(start_from: StartFrom | None) -> Fresh:
     return Fresh(source_state=state, start_from=str(start_from))
 
 
+def _described(source: SourceIdentity) -> str:
+    marks = f", marks per {source.marks_per}" if source.marks_per is not None else ""
+    return f"{source.root} ({source.pattern}{marks})"
+
+
 def _state_of(commit: CommitFacts, pipeline: str) -> CheckpointState | Refuse:
     """The pipeline's state in the commit that took its newest fence. A damaged one is refused, not skipped."""
     sequence = fence_version(commit, pipeline)
@@ -231,14 +236,6 @@ def _check_commit(state: CheckpointState, found: CommitFacts, facts: TableFacts)
             message=(
                 f"the checkpoint in version {found.version} was planned on version {state.delta_version}: the log was"
                 f" truncated or rewritten. Restore _delta_log from a backup."
-            ),
-        )
-    if state.held_back or state.prefix_marks:
-        return Refuse(
-            kind="newer_checkpoint",
-            message=(
-                f"the checkpoint in version {found.version} uses features this version of blizzard does not have."
-                f" Run the version that wrote it, or a newer one."
             ),
         )
     return check_rewrites((c for c in facts.commits if c.version > state.delta_version), state)
@@ -295,9 +292,9 @@ def _check_start(state: CheckpointState, source: SourceIdentity | None, start_fr
         return Refuse(
             kind="other_source",
             message=(
-                f"pipeline {state.pipeline!r} reads {state.source.root} ({state.source.pattern}), not {source.root}"
-                f" ({source.pattern}); its mark would silently skip files of another source. Give the other source a"
-                f" --pipeline name of its own (with --start-from, since the table has data)."
+                f"pipeline {state.pipeline!r} reads {_described(state.source)}, not {_described(source)}; its mark"
+                f" would silently skip files of another source. Give the other source a --pipeline name of its own"
+                f" (with --start-from, since the table has data)."
             ),
         )
     return None

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from blizzard.core.history import Superseded
 from blizzard.core.ledger import Ledger, LedgerEntry, decode_ledger
 from blizzard.core.log import CommitFacts, fence_version, states_in
 from blizzard.core.recover import Refuse, StartFrom
@@ -32,7 +33,7 @@ class RollbackPlan:
     """Commit `state`, with the removal of `files`, on the version all of this was read from."""
 
     target: CheckpointState  # as it was committed; the sequence to come is another
-    superseded: tuple[int, ...]
+    superseded: tuple[int, ...]  # all after the target, those that were taken back before among them
     files: tuple[Mapping[str, Any], ...]  # the Adds to remove
     entries: tuple[LedgerEntry, ...]  # what will be read again
     records: int
@@ -64,7 +65,8 @@ def plan_rollback(
     if set(later) != set(range(to + 1, current.sequence + 1)):
         missing = min(set(range(to + 1, current.sequence + 1)) - set(later))
         return _no_target(to, f"the commit of sequence {missing} is no longer in the log")
-    gone = {sequence for c in ours for sequence in c.ledger.superseded}
+    superseded = Superseded()
+    gone = {c.sequence for c in ours if superseded.meets(c.ledger)}
     if to in gone:
         return _no_target(to, "a rollback has taken it back, and its rows are gone")
     target = _target(history, ours, current, to)
@@ -85,7 +87,7 @@ def plan_rollback(
         return changed
     return RollbackPlan(
         target=target,
-        superseded=tuple(c.sequence for c in taken_back),
+        superseded=tuple(range(to + 1, current.sequence + 1)),
         files=tuple(add for c in taken_back for add in c.actions.adds.values()),
         entries=tuple(entry for c in taken_back for entry in c.ledger.entries),
         records=sum(c.ledger.records for c in taken_back),
@@ -118,8 +120,18 @@ def _target(
         start = StartFrom.parse(current.start_from or "beginning")
         if start is None:
             return _no_target(to, f"the pipeline began with {current.start_from}, which is not a position of its own")
-        empty = SourceState(last_committed_file=start.after)
-        return replace(current, sequence=0, source_state=empty, add_path=None)
+        empty = SourceState(last_committed_file=start.after, marks_per=current.source.marks_per)
+        return replace(
+            current,
+            sequence=0,
+            source_state=empty,
+            add_path=None,
+            held_back={},
+            list_from={},
+            relist_watermark_ms=None,
+            relist_names=None,
+            young_names=None,
+        )
     commit = next((c for c in ours if c.sequence == to), None)
     if commit is None:
         return _no_target(to, "its commit is no longer in the log")

@@ -1,13 +1,14 @@
 """The checkpoint state: a high-water mark over file names, plus the files that are exceptions to it.
 
 A name in `files` says exactly how much of that file is committed and overrides the mark. Any other name is
-finished if it sorts at or before the mark, and untouched if it sorts after it.
+finished if it sorts at or before the mark, and untouched if it sorts after it. A source whose parts do not follow one
+time (region=, tenant=) has a mark for each of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import orjson
@@ -33,16 +34,44 @@ FileProgress = Finished | RecordsRead
 FINISHED = Finished()
 
 
+def prefix_of(path: str, marks_per: str | None) -> str:
+    """The part of a source that a file belongs to: all folders up to `key=value`; the whole source where there is none.
+
+    Names of one part follow time; those of another part may sort before them and arrive after them.
+    """
+    if marks_per is None:
+        return ""
+    start = 0
+    while (end := path.find("/", start)) >= 0:
+        if path.startswith(f"{marks_per}=", start):
+            return path[: end + 1]
+        start = end + 1
+    return ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceState:
     files: Mapping[str, FileProgress] = field(default_factory=lambda: MappingProxyType({}))
     last_committed_file: str | None = None
+    # A mark for each part of the source, where names of different parts do not follow one time.
+    prefix_marks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    marks_per: str | None = None
+
+    def mark_of(self, path: str) -> str | None:
+        """The mark that this name is held against."""
+        prefix = prefix_of(path, self.marks_per)
+        return self.prefix_marks.get(prefix) if prefix else self.last_committed_file
+
+    def is_passed(self, path: str) -> bool:
+        """Whether the name is at or before its mark."""
+        mark = self.mark_of(path)
+        return mark is not None and path <= mark
 
     def is_finished(self, path: str) -> bool:
         progress = self.files.get(path)
         if progress is not None:
             return isinstance(progress, Finished)
-        return self.last_committed_file is not None and path <= self.last_committed_file
+        return self.is_passed(path)
 
     def records_read(self, path: str) -> int:
         progress = self.files.get(path)
@@ -51,6 +80,12 @@ class SourceState:
     @property
     def in_progress(self) -> dict[str, RecordsRead]:
         return {path: p for path, p in self.files.items() if isinstance(p, RecordsRead)}
+
+    def with_mark(self, mark: str) -> SourceState:
+        prefix = prefix_of(mark, self.marks_per)
+        if prefix:
+            return replace(self, prefix_marks={**self.prefix_marks, prefix: mark})
+        return replace(self, last_committed_file=mark)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +110,19 @@ class CheckpointState:
     replayed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     # A rollback: the first and last sequence it took back, whose bad records leave the quarantine table after it.
     rolled_back: tuple[int, int] | None = None
-    # Written empty until the features that use them exist; a reader that finds them filled must understand them.
+    # Files named in `source_state` that could not be read when they were last tried, and why.
     held_back: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    list_from: str | None = None
+    # Where an ordinary listing begins, for each part of the source: names up to its mark that are young enough for a
+    # late one to appear among them come after this one.
+    list_from: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    # When the source was last listed whole, by the store's clock, and how many names there were.
     relist_watermark_ms: int | None = None
-    prefix_marks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    relist_names: int | None = None
+    # Of the names that the mark had passed and that were about as young as that look: how many, and a digest of them.
+    # While it fits, nothing late is among them, even where the ledgers that knew their names are gone.
+    young_names: str | None = None
+    # Source files of the sequences up to this one have been archived or deleted, as the user asked.
+    cleaned_through: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,16 +146,24 @@ def apply_reports(state: SourceState, reports: Iterable[SliceReport]) -> SourceS
             files[report.path] = FINISHED
         elif report.to_record > 0:
             files[report.path] = RecordsRead(records=report.to_record, size_bytes=report.size_bytes, etag=report.etag)
-    return SourceState(files=files, last_committed_file=state.last_committed_file)
+    return replace(state, files=files)
 
 
 def advance_mark(state: SourceState, frontier: Iterable[str]) -> SourceState:
-    """Move the mark over `frontier` to where naming the exceptions costs least, and name what it passes.
+    """Move each mark over its part of `frontier` to where naming the exceptions costs least, and name what it passes.
 
     Files finish out of order, so "the latest finished file" would pass slower ones and lose them. A file not yet
     started that the mark passes is named as RecordsRead(0); a finished file above the mark stays named.
     """
-    names = list(frontier)
+    parts: dict[str, list[str]] = {}
+    for name in frontier:
+        parts.setdefault(prefix_of(name, state.marks_per), []).append(name)
+    for names in parts.values():
+        state = _advance(state, names)
+    return state
+
+
+def _advance(state: SourceState, names: Sequence[str]) -> SourceState:
     finished_above = sum(entry_bytes(n) for n in names if isinstance(state.files.get(n), Finished))
     best, best_cost, passed_unstarted = -1, finished_above, 0
     for i, name in enumerate(names):
@@ -129,15 +180,14 @@ def advance_mark(state: SourceState, frontier: Iterable[str]) -> SourceState:
     files = dict(state.files)
     for name in names[: best + 1]:
         files.setdefault(name, RecordsRead(records=0))
-    return SourceState(files=files, last_committed_file=names[best])
+    return replace(state, files=files).with_mark(names[best])
 
 
 def prune_finished(state: SourceState) -> SourceState:
-    """Forget the finished files that the mark already covers. What stays is O(files in progress)."""
-    mark = state.last_committed_file
+    """Forget the finished files that their mark already covers. What stays is O(files in progress)."""
     kept = {
         path: progress
         for path, progress in state.files.items()
-        if isinstance(progress, RecordsRead) or mark is None or path > mark
+        if isinstance(progress, RecordsRead) or not state.is_passed(path)
     }
-    return SourceState(files=kept, last_committed_file=mark)
+    return replace(state, files=kept)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, overload
 
@@ -18,6 +18,7 @@ class SourceIdentity:
 
     root: str  # normalised: file:///data/events, s3://bucket/prefix
     pattern: str
+    marks_per: str | None = None  # the folder key that has a mark for each of its values: region for region=eu/…
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,12 @@ class Listing(Sequence[SourceFile]):
     def __len__(self) -> int:
         return len(self._paths)
 
+    def seen_since(self, ms: int) -> Iterator[SourceFile]:
+        """Without making an object of each of the others."""
+        for i, seen_ms in enumerate(self._seen_ms):
+            if seen_ms >= ms:
+                yield self[i]
+
     @overload
     def __getitem__(self, index: int) -> SourceFile: ...
     @overload
@@ -62,6 +69,11 @@ class Listing(Sequence[SourceFile]):
             etag=str(self._etags[index]),
             seen_ms=self._seen_ms[index],
         )
+
+
+def seen_since(listing: Sequence[SourceFile], ms: int) -> Iterable[SourceFile]:
+    """The listed files that are not older than this."""
+    return listing.seen_since(ms) if isinstance(listing, Listing) else (f for f in listing if f.seen_ms >= ms)
 
 
 def first_after(listing: Sequence[SourceFile], path: str) -> int:
@@ -82,6 +94,7 @@ class Slice:
     size_bytes: int
     etag: str
     from_record: int
+    given_up: str | None = None  # it is not read: it goes to quarantine for this reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +118,8 @@ class BatchPlan:
     """One batch = one Spark job = one commit."""
 
     tasks: tuple[TaskPlan, ...]
-    # Listed names after the mark, in order, each of them planned here or already named in the state: the mark may
-    # move over these and over nothing else.
+    # Listed names after the mark, in order, each of them planned here, named in the state already, or held back: the
+    # mark may move over these and over nothing else.
     frontier: tuple[str, ...]
 
     @property
@@ -175,7 +188,7 @@ class TaskReport:
     files: tuple[DataFile, ...] = ()
     bytes_read: int = 0  # decompressed
     changed: tuple[str, ...] = ()  # no longer the file that was listed; nothing was taken of it
-    unreadable: tuple[str, ...] = ()  # to be tried again by the next run; nothing was taken of it
+    unreadable: tuple[tuple[str, str], ...] = ()  # and why: to be tried again by the next run, nothing was taken of it
     quarantine: tuple[DataFile, ...] = ()  # bad records, written beside the data and as invisible
     rescued: int = 0
     unknown_fields: tuple[str, ...] = ()
@@ -202,8 +215,8 @@ class BatchResult:
         return tuple(path for report in self.reports for path in report.changed)
 
     @property
-    def unreadable(self) -> tuple[str, ...]:
-        return tuple(path for report in self.reports for path in report.unreadable)
+    def unreadable(self) -> dict[str, str]:
+        return {path: why for report in self.reports for path, why in report.unreadable}
 
     @property
     def quarantine(self) -> tuple[DataFile, ...]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, Full, Queue
 from threading import Event
 from typing import Any
 
+from blizzard.core.late import EVERYTHING, Scope
+from blizzard.core.state import prefix_of
 from blizzard.core.types import Listing, SourceFile
 from blizzard.errors import BadFile
 from blizzard.source.uri import SourceLocation
@@ -23,19 +25,67 @@ from blizzard.store.uri import join
 _AT_ONCE = 8
 _PAGES_AHEAD = 64
 _LEVELS = 3
+_DEPTH_OF_PARTS = 4
 _WAIT_S = 0.05
 
 
-def list_bucket(source: SourceLocation, matches: re.Pattern[str], *, after: str = "") -> Listing:
+def list_bucket(source: SourceLocation, matches: re.Pattern[str], scope: Scope = EVERYTHING) -> Listing:
     paths: list[str] = []
     sizes, seen_ms = array("q"), array("q")
     etags: list[str] = []
-    for file in _wanted(_listed(source.store, after), matches, source):
+    for file in _wanted(_in_scope(source, scope), matches, source):
         paths.append(file.path)
         sizes.append(file.size_bytes)
         etags.append(file.etag)
         seen_ms.append(file.seen_ms)
     return Listing(paths, sizes, etags, seen_ms)
+
+
+def _in_scope(source: SourceLocation, scope: Scope) -> Iterator[SourceFile]:
+    store, marks_per = source.store, source.identity.marks_per
+    if scope.is_full:
+        yield from _listed(store, "")
+        return
+    for name in scope.also:
+        file = store.stat(name)
+        if file is not None:
+            yield file
+    pages: Any = getattr(store, "pages", None)
+    if marks_per is not None and pages is not None:
+        yield from _list_parts(pages, marks_per, scope)
+        return
+    # A store that cannot be asked part by part is listed from the first name that any of them needs.
+    named = set(scope.also)
+    for file in _listed(store, min(scope.after.values(), default="") if marks_per is not None else scope.after[""]):
+        if file.path not in named and file.path > scope.after.get(prefix_of(file.path, marks_per), ""):
+            yield file
+
+
+def _list_parts(pages: Any, marks_per: str, scope: Scope) -> Iterator[SourceFile]:
+    """Each part after its own mark, all of them at once; a part that is new, whole."""
+    parts, loose = _find_parts(pages, marks_per)
+    yield from (file for file in loose if file.path > scope.after.get("", ""))
+    afters = {part: scope.after.get(part, "") for part in parts}
+    yield from _list_folders(pages, afters)
+
+
+def _find_parts(pages: Any, marks_per: str) -> tuple[list[str], list[SourceFile]]:
+    parts: list[str] = []
+    loose: list[SourceFile] = []
+    folders = [""]
+    for _ in range(_DEPTH_OF_PARTS):
+        inner: list[str] = []
+        for folder in folders:
+            for files, below, _ in pages(folder, delimiter="/"):
+                loose += files
+                for name in below:
+                    is_part = name.removeprefix(folder).startswith(f"{marks_per}=")
+                    (parts if is_part else inner).append(name)
+        folders = inner
+    for folder in folders:  # deeper than parts are looked for
+        for files, _, _ in pages(folder):
+            loose += files
+    return parts, loose
 
 
 def _wanted(files: Iterable[SourceFile], matches: re.Pattern[str], source: SourceLocation) -> Iterator[SourceFile]:
@@ -68,13 +118,17 @@ def _list_pages(pages: Any, after: str) -> Iterator[SourceFile]:
     if is_last:
         return
     reached = files[-1].path
+    folders = yield from _descend(pages, reached)
+    yield from _list_folders(pages, {f: reached if reached.startswith(f) else "" for f in folders})
+
+
+def _list_folders(pages: Any, folders: Mapping[str, str]) -> Iterator[SourceFile]:
+    """The files of these folders, of each those after a name."""
     with ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="blizzard-list") as pool:
         # A page waits here until it is taken: a million names are never held as objects.
         found: Queue[list[SourceFile]] = Queue(maxsize=_PAGES_AHEAD)
-        folders, loose = _folders(pages, reached)
-        yield from loose
         given_up = Event()
-        listings = [pool.submit(_list_folder, pages, folder, reached, found, given_up) for folder in folders]
+        listings = [pool.submit(_list_folder, pages, f, after, found, given_up) for f, after in folders.items()]
         try:
             while not all(listing.done() for listing in listings) or not found.empty():
                 try:
@@ -87,8 +141,8 @@ def _list_pages(pages: Any, after: str) -> Iterator[SourceFile]:
             listing.result()  # what went wrong in one of them
 
 
-def _list_folder(pages: Any, folder: str, reached: str, found: Queue[list[SourceFile]], given_up: Event) -> None:
-    for files, _, _ in pages(folder, after=reached if reached.startswith(folder) else ""):
+def _list_folder(pages: Any, folder: str, after: str, found: Queue[list[SourceFile]], given_up: Event) -> None:
+    for files, _, _ in pages(folder, after=after):
         while not given_up.is_set():
             try:
                 found.put(files, timeout=_WAIT_S)
@@ -97,16 +151,16 @@ def _list_folder(pages: Any, folder: str, reached: str, found: Queue[list[Source
                 continue
 
 
-def _folders(pages: Any, reached: str) -> tuple[list[str], list[SourceFile]]:
-    """Folders with names after `reached`: enough of them to keep all threads busy, if need be from a deeper level; and
-    the files that lie beside them."""
-    folders, loose = [""], []
+def _descend(pages: Any, reached: str) -> Generator[SourceFile, None, list[str]]:
+    """Folders with names after `reached`: enough of them to keep all threads busy, if need be from a deeper level. The
+    files that lie beside them are passed on."""
+    folders = [""]
     for _ in range(_LEVELS):
         inner: set[str] = set()
         for folder in folders:
             after = reached if reached.startswith(folder) else ""
             for files, below, _ in pages(folder, after=after, delimiter="/"):
-                loose += files
+                yield from files
                 inner.update(below)
             # Some servers leave out the folder that they are told to begin inside of.
             name, slash, _ = after.removeprefix(folder).partition("/")
@@ -115,4 +169,4 @@ def _folders(pages: Any, reached: str) -> tuple[list[str], list[SourceFile]]:
         folders = sorted(inner)
         if len(folders) == 0 or len(folders) >= _AT_ONCE:
             break
-    return folders, loose
+    return folders

@@ -10,22 +10,25 @@ import os
 import re
 import stat
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from wcmatch import glob
 
-from blizzard.core.types import Listing
+from blizzard.core.late import EVERYTHING, Scope
+from blizzard.core.types import Listing, SourceFile, seen_since
 from blizzard.errors import BadFile, ConfigError, Temporary
 from blizzard.source.buckets import list_bucket
 from blizzard.source.uri import SourceLocation
 from blizzard.store.local import seen_ms_of
 from blizzard.store.uri import is_local
 
+_EMPTY_AGE_S = 60
 
-def list_source(source: SourceLocation, *, after: str = "") -> Listing:
-    """Names after `after`, where the store can begin there; all of them on local disk."""
+
+def list_source(source: SourceLocation, scope: Scope = EVERYTHING) -> Listing:
+    """What is asked for; all of it on local disk."""
     if not is_local(source.root):
-        return list_bucket(source, compile_pattern(source.pattern), after=after)
+        return list_bucket(source, compile_pattern(source.pattern), scope)
     if not os.path.isdir(source.root):
         what = "is not a folder" if os.path.exists(source.root) else "does not exist"
         raise ConfigError(f"the source {source.root} {what}", kind="source_not_found")
@@ -46,6 +49,18 @@ def list_source(source: SourceLocation, *, after: str = "") -> Listing:
     except OverflowError as e:
         raise BadFile(f"{path} has a modification time that is out of range", kind="source_not_readable") from e
     return Listing(paths, sizes, mtimes_ns, seen_ms)
+
+
+def find_young(files: Sequence[SourceFile], at_ms: int, min_age_s: float) -> dict[str, str]:
+    """Files that may still be being written, and why it seems so. An empty one that stays so counts as empty."""
+    young: dict[str, str] = {}
+    for file in seen_since(files, at_ms - int(max(min_age_s, _EMPTY_AGE_S) * 1000) + 1):
+        age_s = (at_ms - file.seen_ms) / 1000
+        if min_age_s and age_s < min_age_s:
+            young[file.path] = f"younger than source.min_age_s ({min_age_s:g} s)"
+        elif file.size_bytes == 0 and age_s < _EMPTY_AGE_S:
+            young[file.path] = f"empty, and younger than {_EMPTY_AGE_S} s"
+    return young
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:

@@ -36,7 +36,9 @@ class SourceLocation:
         return open_store(self.root, self.access)
 
 
-def locate_source(uri: str, pattern: str | None = None, access: Access = NO_ACCESS) -> SourceLocation:
+def locate_source(
+    uri: str, pattern: str | None = None, access: Access = NO_ACCESS, *, marks_per: str | None = None
+) -> SourceLocation:
     """A folder, one file, or a glob below a folder."""
     path = locate(uri, what="source")
     only = None
@@ -53,7 +55,7 @@ def locate_source(uri: str, pattern: str | None = None, access: Access = NO_ACCE
     else:
         folder = path
     # The default goes by its name: adding an ending to it must not make every pipeline another one.
-    identity = SourceIdentity(root=show_uri(folder), pattern=pattern or "default")
+    identity = SourceIdentity(root=show_uri(folder), pattern=pattern or "default", marks_per=marks_per)
     return SourceLocation(root=folder, pattern=pattern or DEFAULT_PATTERN, identity=identity, only=only, access=access)
 
 

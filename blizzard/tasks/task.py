@@ -25,7 +25,7 @@ from blizzard.tasks.reading import BadRecordStop, BrokenFile, Reading, find_brok
 
 _BLOCK_BYTES = 4 * 1024 * 1024
 # Nothing is wrong with the bytes: rights, a full table of open files, or a setting. Giving the file up would lose it.
-_LEFT_TO_THE_NEXT_RUN = ("unreadable", "wrong_compression")
+_LEFT_TO_THE_NEXT_RUN = ("unreadable", "wrong_compression", "unavailable", "archived")
 _STILL_ARRIVING_S = 60
 
 
@@ -112,8 +112,10 @@ def _attempt(spec: JobSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[st
             if reading.exhausted():
                 break
             spec.source.prefetch(plan.slices[i:])
-            if piece.path in broken and _is_tried_again(broken[piece.path], spec):
-                retried.append(piece.path)
+            if piece.given_up is not None:
+                _quarantine_whole(reading, quarantine, piece, piece.given_up)
+            elif piece.path in broken and _is_tried_again(broken[piece.path], spec):
+                retried.append((piece.path, f"{broken[piece.path].kind}: {broken[piece.path]}"))
             elif piece.path in broken:
                 _give_up(reading, quarantine, piece, broken[piece.path])
             else:
@@ -144,6 +146,13 @@ def _is_tried_again(broken: BrokenFile, spec: JobSpec) -> bool:
         return True
     # A file that is still being written ends early too.
     return broken.kind == "truncated" and spec.source.age_s(broken.piece.path) < _STILL_ARRIVING_S
+
+
+def _quarantine_whole(reading: Reading, quarantine: QuarantineWriter, piece: Slice, kind: str) -> None:
+    """Not a line of it is read: the policy for such files is to leave them to a person."""
+    reading.add_broken(piece, kind)
+    message = f"the file is {kind}, and such files are not read (see late_files.policy, rewritten_files.policy)"
+    quarantine.add(broken_file(piece, line=None, kind=kind, message=message))
 
 
 def _give_up(reading: Reading, quarantine: QuarantineWriter, piece: Slice, broken: BrokenFile) -> None:

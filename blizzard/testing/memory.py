@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, Generic
 
 from blizzard.core.codec import fence_app_id
+from blizzard.core.late import Scope
 from blizzard.core.ledger import decode_ledger
 from blizzard.core.log import CommitFacts, TableFacts, Txn
-from blizzard.core.state import CheckpointState
+from blizzard.core.look import Listed
+from blizzard.core.state import CheckpointState, prefix_of
 from blizzard.core.types import (
     BatchPlan,
     BatchResult,
@@ -62,6 +64,7 @@ class World:
     log: list[tuple[CommitFacts, tuple[str, ...]]] = field(default_factory=list)
     names: int = 0
     clock_ms: int = 1_000
+    seen_ms: dict[str, int] = field(default_factory=dict)  # of each source file, when it became visible
 
     def rows(self) -> list[int]:
         return [row for _, adds in self.log for path in adds for row in self.parquet[path]]
@@ -104,9 +107,24 @@ class MemorySource:
 
     def list(self) -> list[SourceFile]:
         return [
-            SourceFile(path=path, size_bytes=len(lines), etag=f"{len(lines)}")
+            SourceFile(path=path, size_bytes=len(lines), etag=f"{len(lines)}", seen_ms=self.world.seen_ms.get(path, 0))
             for path, lines in sorted(self.world.sources.items())
         ]
+
+    def look(self, scope: Scope) -> Listed:
+        """As an object store does: only what is asked for."""
+        at_ms = self.now_ms()
+        if scope.is_full:
+            return Listed(files=self.list(), at_ms=at_ms)
+        after = scope.after
+        files = [f for f in self.list() if f.path in scope.also or f.path > after.get(self._part(f.path), "")]
+        return Listed(files=files, at_ms=at_ms, is_full=False)
+
+    def now_ms(self) -> int:
+        return self.world.tick()
+
+    def _part(self, path: str) -> str:
+        return prefix_of(path, self.identity.marks_per)
 
 
 class MemoryTable:
@@ -269,6 +287,10 @@ class MemoryIngestor:
             take = min(left, len(lines), wanted if reports else max(1, wanted))
             if take == 0 and lines:
                 break  # out of budget: this slice and the rest are not started
+            if piece.given_up is not None:
+                bad.append(broken_name(piece.path))
+                reports.append(_report(piece, [], finished=True, broken=piece.given_up))
+                continue
             if BREAK in lines[:take]:
                 bad.append(broken_name(piece.path))
                 reports.append(_report(piece, [], finished=True, broken=BREAK))

@@ -111,6 +111,16 @@ class Told:
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class LaterSource(ListedSource):
+    """Its clock is ahead of that of the files."""
+
+    later_ms: int = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.later_ms
+
+
 NOW_MS = 4_000_000_000_000  # later than any commit a test makes
 
 
@@ -124,6 +134,9 @@ class Flow:
     clock: SetClock = field(default_factory=lambda: SetClock(NOW_MS))
     told: Told = field(default_factory=Told)
     runs: int = 0
+    marks_per: str | None = None
+    min_age_s: float = 0
+    later_ms: int = 120_000  # an empty file that has just been made would be held back
 
     @property
     def src(self) -> Path:
@@ -149,7 +162,8 @@ class Flow:
 
     @property
     def source(self) -> ListedSource:
-        return ListedSource(location=locate_source(str(self.src)))
+        location = locate_source(str(self.src), marks_per=self.marks_per)
+        return LaterSource(location=location, min_age_s=self.min_age_s, later_ms=self.later_ms)
 
     def open(self) -> DeltaRsTable:
         table = self.place.open()

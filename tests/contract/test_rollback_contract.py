@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 
 from blizzard.cli import main
 from blizzard.core.plan import Limits
+from blizzard.editing import export_position, import_position
 from blizzard.errors import Refused
 from blizzard.ports import CommitRequest
 from blizzard.rolling_back import apply_rollback, prepare_rollback
@@ -356,6 +357,17 @@ def test_the_command_says_what_it_would_do_and_does_it_only_when_told(
     assert "3.ndjson" not in capsys.readouterr().out
     assert main(["checkpoint", "list", "--table", str(flow.table)]) == 0
     assert capsys.readouterr().out.count("taken back") == 2
+
+
+def test_what_a_rollback_took_back_counts_again_when_the_rollback_is_taken_back(flow: Flow) -> None:
+    """An older position put back by hand, from before the rollback, on the table as it was then."""
+    kept = export_position(flow.open(), "p")
+    roll_back(flow, 2)  # sequence 5
+    DeltaTable(str(flow.table)).restore(4)
+    import_position(flow.open(), kept, replaces=True)
+    summary = flow.run()
+    assert (summary.late_files, summary.commits) == (0, 0)
+    assert ids(flow.table) == list(range(12))
 
 
 def test_after_a_restore_an_older_position_can_be_put_back(flow: Flow, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import string
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -131,7 +132,7 @@ def test_only_the_listed_fields_are_ever_encoded() -> None:
     # A field added to the state must be added to the codec by hand, with a look at what it could leak.
     encoded = set(decode_json(encode_state(example())))
     state_fields = set(CheckpointState.__dataclass_fields__)
-    assert encoded == state_fields | {"schema_version", "file_versions", "checksum"}
+    assert encoded == state_fields | {"schema_version", "file_versions", "prefix_marks", "checksum"}
 
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
@@ -150,19 +151,25 @@ states = st.builds(
     table_id=names,
     delta_version=st.integers(0, 2**53),
     add_path=st.none() | names,
-    source=st.builds(SourceIdentity, root=names, pattern=names),
+    source=st.builds(SourceIdentity, root=names, pattern=names, marks_per=st.none() | names),
     schema_fingerprint=names,
     source_state=st.builds(
-        SourceState, files=st.dictionaries(names, progress, max_size=5), last_committed_file=st.none() | names
+        SourceState,
+        files=st.dictionaries(names, progress, max_size=5),
+        last_committed_file=st.none() | names,
+        prefix_marks=st.dictionaries(names, names, max_size=3),
     ),
     start_from=st.none() | names,
     pending_quarantine=st.lists(names, max_size=3).map(tuple),
     replayed=st.dictionaries(names, names, max_size=3),
     held_back=st.dictionaries(names, names, max_size=3),
-    list_from=st.none() | names,
+    list_from=st.dictionaries(names, names, max_size=3),
     relist_watermark_ms=st.none() | st.integers(0, 2**53),
-    prefix_marks=st.dictionaries(names, names, max_size=3),
-)
+    relist_names=st.none() | st.integers(0, 2**53),
+    young_names=st.none() | names,
+    cleaned_through=st.integers(0, 2**53),
+    rolled_back=st.none() | st.integers(1, 2**50).map(lambda n: (n, n + 3)),
+).map(lambda state: replace(state, source_state=replace(state.source_state, marks_per=state.source.marks_per)))
 
 
 @given(states)

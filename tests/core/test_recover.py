@@ -182,11 +182,6 @@ def test_a_damaged_newest_checkpoint_is_refused_and_not_skipped(txns: tuple[Txn,
     assert refusal(decide(facts)) == "damaged_checkpoint"
 
 
-@pytest.mark.parametrize("change", [{"held_back": {"a": "x"}}, {"prefix_marks": {"a": "b"}}])
-def test_a_checkpoint_of_a_newer_feature_is_refused(change: dict[str, Any]) -> None:
-    assert refusal(decide(table(commit(7, example(**change))))) == "newer_checkpoint"
-
-
 def listed(size: int = 9, etag: str = "e") -> list[SourceFile]:
     return [SourceFile(path="a", size_bytes=size, etag=etag)]
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from blizzard.config import KEYS, NOT_BUILT, load_config, make_config
+from blizzard.config import load_config, make_config
 from blizzard.errors import ConfigError
+from blizzard.keys import KEYS
 
 
 def test_defaults_are_the_documented_ones() -> None:
@@ -37,13 +38,6 @@ def test_an_unknown_key_is_rejected_with_the_nearest(key: str, nearest: str) -> 
     with pytest.raises(ConfigError, match=nearest) as error:
         make_config({key: "1"})
     assert error.value.kind == "unknown_key"
-
-
-@pytest.mark.parametrize("key", [*NOT_BUILT, "late_files.grace_s"])
-def test_a_key_of_a_feature_not_built_is_rejected_as_such(key: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        make_config({key: "1"})
-    assert error.value.kind == "not_built"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from blizzard.config import KEYS
+from blizzard.keys import KEYS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

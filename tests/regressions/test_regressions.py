@@ -229,7 +229,7 @@ def test_a_foreign_commits_user_metadata_may_be_anything(tmp_path: Path, user_me
     write_ids(flow.src / "0-late.ndjson", 50, 53)
     write_ids(flow.src / "b.ndjson", 3, 6)
     assert flow.run().late_files == 1
-    assert ids(flow.table) == [0, 1, 2, 3, 4, 5]
+    assert ids(flow.table) == [0, 1, 2, 3, 4, 5, 50, 51, 52]
 
 
 @pytest.mark.parametrize("when", ["before the run", "while a batch is read"])

@@ -4,6 +4,7 @@ by a real ingester."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,20 +13,21 @@ from hypothesis.stateful import run_state_machine_as_test
 
 import blizzard.core.batch
 import blizzard.delta.commit
-import blizzard.pipeline
+import blizzard.starting
+from blizzard.core.late import Unexpected, compare_with_ledgers
 from blizzard.core.outcome import Landed, NotLanded, decide_commit_outcome
-from blizzard.core.state import Finished, RecordsRead, SourceState
+from blizzard.core.state import CheckpointState, Finished, RecordsRead, SourceState
 from blizzard.testing.memory import MemoryQuarantine
 from tests.simulation.test_pipeline_machine import PipelineMachine
 
 
 def mark_is_the_latest_finished_file(state: SourceState, _frontier: Iterable[str]) -> SourceState:
     finished = [name for name, progress in state.files.items() if isinstance(progress, Finished)]
-    return SourceState(files=state.files, last_committed_file=max(finished, default=state.last_committed_file))
+    return replace(state, last_committed_file=max(finished, default=state.last_committed_file))
 
 
 def files_in_progress_are_pruned(state: SourceState) -> SourceState:
-    return SourceState(files={}, last_committed_file=state.last_committed_file)
+    return replace(state, files={})
 
 
 def positions_count_rows_and_not_lines(state: SourceState, reports: Iterable[Any]) -> SourceState:
@@ -33,7 +35,7 @@ def positions_count_rows_and_not_lines(state: SourceState, reports: Iterable[Any
     for r in reports:
         records = r.from_record + r.rows
         files[r.path] = Finished() if r.finished else RecordsRead(records=records, size_bytes=r.size_bytes, etag=r.etag)
-    return SourceState(files=files, last_committed_file=state.last_committed_file)
+    return replace(state, files=files)
 
 
 def an_exception_means_it_did_not_land(*_: Any, **__: Any) -> NotLanded:
@@ -59,6 +61,17 @@ def bad_records_are_added_without_looking(self: MemoryQuarantine, state: Any) ->
     self.world.quarantine_txn = state.sequence
 
 
+def late_files_are_never_looked_for(*_: Any, **__: Any) -> Unexpected:
+    return Unexpected()
+
+
+def the_last_look_is_forgotten_too_soon(
+    listing: Any, state: CheckpointState, commits: Any, *, grace_ms: int
+) -> Unexpected:
+    """Only what is younger than the last look is compared: what became visible a little late is lost."""
+    return compare_with_ledgers(listing, state, commits, grace_ms=0)
+
+
 @pytest.mark.parametrize(
     ("module", "name", "mistake"),
     [
@@ -68,6 +81,8 @@ def bad_records_are_added_without_looking(self: MemoryQuarantine, state: Any) ->
         (blizzard.delta.commit, "decide_commit_outcome", an_exception_means_it_did_not_land),
         (blizzard.delta.commit, "decide_commit_outcome", somebody_elses_commit_is_taken_for_ours),
         (blizzard.delta.commit, "check_rewrites", a_restore_goes_unnoticed),
+        (blizzard.starting, "compare_with_ledgers", late_files_are_never_looked_for),
+        (blizzard.starting, "compare_with_ledgers", the_last_look_is_forgotten_too_soon),
         (MemoryQuarantine, "settle", pending_bad_records_are_forgotten),
         (MemoryQuarantine, "settle", bad_records_are_added_without_looking),
     ],

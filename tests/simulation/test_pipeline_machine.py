@@ -6,14 +6,17 @@ Whatever happens, the table holds the records of the committed slices, each exac
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from blizzard.core.late import LatePolicy
 from blizzard.core.log import pipelines_of
 from blizzard.core.plan import Limits
+from blizzard.core.state import SourceState
 from blizzard.errors import Fenced, Refused, Temporary
 from blizzard.pipeline import run_pipeline
 from blizzard.ports import Ports
@@ -23,6 +26,7 @@ from blizzard.stopping import NeverStop
 from blizzard.summary import Summary
 from blizzard.testing.memory import (
     BREAK,
+    IDENTITY,
     ConflictError,
     Crash,
     Fault,
@@ -57,9 +61,15 @@ class PipelineMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.world = World()
-        self.late: set[str] = set()
+        self.late: set[str] = set()  # names that their mark had passed when they appeared
         self.runs = self.next_id = 0
         self.refused_forever = False
+        self.grace_ms = 0
+        self.marks_per: str | None = None
+
+    @initialize(grace_ms=st.sampled_from([0, 3, 50, 10**6]), marks_per=st.sampled_from([None, "r"]))
+    def begin(self, grace_ms: int, marks_per: str | None) -> None:
+        self.grace_ms, self.marks_per = grace_ms, marks_per
 
     # -- the driver ------------------------------------------------------------------------------------------------
 
@@ -71,7 +81,7 @@ class PipelineMachine(RuleBasedStateMachine):
             return left if data.draw(st.booleans(), "whole slice") else data.draw(st.integers(0, left), "lines")
 
         ports = Ports(
-            source=MemorySource(self.world),
+            source=MemorySource(self.world, replace(IDENTITY, marks_per=self.marks_per)),
             place=MemoryPlace(self.world, fault),
             quarantine=MemoryQuarantine(self.world, fault),
             ingestor=MemoryIngestor(self.world, data.draw(st.integers(1, 3), "slots"), appetite, fault),
@@ -86,28 +96,44 @@ class PipelineMachine(RuleBasedStateMachine):
             run_id=f"run{self.runs}",
             limits=limit,
             max_inflight=inflight,
+            late=changes.pop("late", None) or data.draw(self.late_policies(), "late files"),
             **changes,
         )
         run_pipeline(ports, run_settings, summary)
         return summary
 
+    def late_policies(self) -> st.SearchStrategy[LatePolicy]:
+        """How often all of the source is looked at may change from run to run; the grace may not."""
+        return st.builds(
+            LatePolicy,
+            grace_ms=st.just(self.grace_ms),
+            relist_max_names=st.sampled_from([0, 10**9]),
+            relist_every_ms=st.sampled_from([20, 10**9]),
+        )
+
     # -- rules -----------------------------------------------------------------------------------------------------
 
     @rule(
         uploads=st.dictionaries(
-            st.text("abcd", min_size=1, max_size=4),
+            st.tuples(st.sampled_from(["", "r=x/", "r=y/"]), st.text("abcd", min_size=1, max_size=4)).map("".join),
             st.tuples(st.lists(st.sampled_from(["good", "good", "bad", "blank"]), max_size=12), st.integers(0, 60)),
             min_size=1,
             max_size=8,
-        )
+        ),
+        delay_ms=st.integers(0, 60),
     )
-    def upload(self, uploads: dict[str, tuple[list[str], int]]) -> None:
-        mark = self._mark()
+    def upload(self, uploads: dict[str, tuple[list[str], int]], delay_ms: int) -> None:
+        self._upload(uploads, delay_ms)
+
+    def _upload(self, uploads: dict[str, tuple[list[str], int]], delay_ms: int) -> None:
+        """Files become visible, up to the grace after the time they say they are of."""
+        state = self._state()
         for name, (kinds, break_at) in uploads.items():
             if name in self.world.sources:
                 continue
-            if mark is not None and name <= mark:
+            if state is not None and state.is_passed(name):
                 self.late.add(name)
+            self.world.seen_ms[name] = self.world.tick() - min(delay_ms, self.grace_ms)
             lines: list[Line] = []
             for kind in kinds:
                 lines.append(self.next_id if kind == "good" else f"bad {self.next_id}" if kind == "bad" else None)
@@ -120,16 +146,17 @@ class PipelineMachine(RuleBasedStateMachine):
     def run_to_the_end(self, data: st.DataObject, limit: Limits) -> None:
         if self.refused_forever:
             return
-        summary = self.drive(data, limit)
+        look_at_all = LatePolicy(grace_ms=self.grace_ms, relist_every_ms=0)
+        summary = self.drive(data, limit, late=look_at_all)
         assert summary.backlog_files == 0
-        assert summary.late_files == len(self.late)
         found = {*self.world.rows(), *self.world.quarantine}
         broken = {name for name in self.world.sources if broken_name(name) in found}
         for name, lines in self.world.sources.items():
-            if name not in self.late and name not in broken:
+            if name not in broken:
                 assert found.issuperset(line for line in lines if line is not None)
             if BREAK in lines:
-                assert name in self.late or name in broken
+                assert name in broken
+        assert self.drive(data, limit, late=look_at_all).late_files == 0
 
     @rule(data=st.data(), limit=limits, batches=st.integers(1, 3))
     def run_a_few_batches(self, data: st.DataObject, limit: Limits, batches: int) -> None:
@@ -188,8 +215,7 @@ class PipelineMachine(RuleBasedStateMachine):
         if self.refused_forever or not any(c.txns for c, adds in self.world.log if adds):
             return
         for i in range(5):
-            self.world.sources[f"e{self.runs:04d}-{i}"] = [self.next_id, self.next_id + 1]
-            self.next_id += 2
+            self._upload({f"e{self.runs:04d}-{i}": (["good", "good"], 60)}, delay_ms=0)
         limit = Limits(max_files=1)
         struck = []
         strike = _nth(step, nth)
@@ -242,17 +268,16 @@ class PipelineMachine(RuleBasedStateMachine):
         state, rows, committed = found[1].source_state, set(self.world.rows()), set(self.world.committed_slices())
         for name, lines in self.world.sources.items():
             ids = [i for i in lines if isinstance(i, int)]
-            if name in self.late:
-                assert not rows.intersection(ids)
-            elif state.is_finished(name):
-                assert rows.issuperset(ids) or broken_name(name) in committed
+            if state.is_finished(name):
+                is_waiting = name in self.late and not rows.intersection(ids)
+                assert rows.issuperset(ids) or broken_name(name) in committed or is_waiting
             else:
                 taken = [i for i in lines[: state.records_read(name)] if isinstance(i, int)]
                 assert rows.intersection(ids) == set(taken)
 
-    def _mark(self) -> str | None:
+    def _state(self) -> SourceState | None:
         found = pipelines_of(c for c, _ in reversed(self.world.log)).get("p")
-        return found[1].source_state.last_committed_file if found else None
+        return found[1].source_state if found else None
 
 
 def _nth(step: str, nth: int) -> Any:

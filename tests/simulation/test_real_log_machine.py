@@ -17,6 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from blizzard.core.late import LatePolicy
 from blizzard.core.log import fence_version
 from blizzard.core.plan import Limits
 from blizzard.editing import export_position, import_position
@@ -30,7 +31,10 @@ from tests.ingesting import ids, write_ids
 FOREIGN = 1_000_000
 POINTS = ("commit.before", "commit.during", "commit.answer", "commit.after", "task.before_parquet_close")
 # What a run may refuse with once somebody has cleaned up, compacted or damaged what it needs.
-LOST = {"table_rewritten", "damaged_checkpoint", "position_not_found", "stale_checkpoint", "log_rewritten"}
+LOST = {
+    *("late_unclear", "table_rewritten", "damaged_checkpoint", "position_not_found", "stale_checkpoint"),
+    "log_rewritten",
+}
 UNROLLABLE = {"rollback_target", "rollback_files", "rollback_ledger"}
 
 
@@ -177,7 +181,11 @@ class RealLogMachine(RuleBasedStateMachine):
             self.flow.run(**how)
         except BlizzardError as e:
             self._check_refusal(e)
-            self._mend()
+            if e.kind == "late_unclear":  # here nothing is ever late
+                self.flow.run(late=LatePolicy(unclear="ignore"))
+                self._back_up()
+            else:
+                self._mend()
             return False
         self._back_up()
         return True

@@ -1,0 +1,125 @@
+"""One look at the source: what was listed and when, and what a position says about it for the look after the next.
+
+`list_from` and `young_names` are kept up to date while a run goes on; both only ever move forward, so that all of it
+costs one pass over the listing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from blizzard.core.recover import StartFrom
+from blizzard.core.state import CheckpointState, SourceState, prefix_of
+from blizzard.core.types import SourceFile, find_file, first_after, seen_since
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """Files as they were found, sorted by name, and those of them that are to be left alone for now."""
+
+    files: Sequence[SourceFile]
+    at_ms: int  # by the store's clock, before the first name was listed
+    is_full: bool = True
+    held: Mapping[str, str] = field(default_factory=dict)  # and why
+
+
+def settled_in(state: CheckpointState) -> Callable[[str], bool]:
+    """Whether the position takes a name for done: passed by its mark, and not named. What `after:NAME` left out never
+    counts."""
+    start, source = StartFrom.parse(state.start_from or ""), state.source_state
+    skipped = start.after if start is not None and start.after is not None else ""
+    return lambda path: path > skipped and path not in source.files and source.is_passed(path)
+
+
+def young_files(listing: Sequence[SourceFile], state: CheckpointState, grace_ms: int) -> Iterator[SourceFile]:
+    """Those of the last full look that were young then, and are settled now."""
+    looked_ms = state.relist_watermark_ms
+    if looked_ms is None:
+        return
+    is_settled = settled_in(state)
+    for file in seen_since(listing, looked_ms - grace_ms):
+        if file.seen_ms <= looked_ms and is_settled(file.path):
+            yield file
+
+
+def digest_names(names: Iterable[str]) -> str:
+    """A sum of their hashes, so that names can be added one by one in any order."""
+    return _add("0:0", names)
+
+
+def _add(digest: str, names: Iterable[str]) -> str:
+    count, total = (int(part, 16) for part in digest.split(":"))
+    for name in names:
+        count += 1
+        total += int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big")
+    return f"{count:x}:{total % (1 << 64):x}"
+
+
+class Look:
+    """A listing that a run works through."""
+
+    def __init__(self, listed: Listed, state: CheckpointState, grace_ms: int) -> None:
+        self._files, self._at_ms, self._grace_ms = listed.files, listed.at_ms, grace_ms
+        self._marks_per = state.source.marks_per
+        self._starts = dict(state.list_from)
+        self._next: dict[str, int] = {}
+        self._parts: dict[str, list[int]] | None = None
+
+    def list_from(self, state: SourceState) -> dict[str, str]:
+        """For each mark, a name before every young one that it has passed."""
+        marks = dict(state.prefix_marks)
+        if state.last_committed_file is not None:
+            marks[""] = state.last_committed_file
+        return {part: self._list_from(part, mark) for part, mark in marks.items()}
+
+    def _list_from(self, part: str, mark: str) -> str:
+        indexes, i = self._indexes(part), self._next.get(part, 0)
+        start = self._starts.get(part, "")
+        while i < len(indexes):
+            file = self._files[indexes[i]]
+            # Late files sort before `start`, and do not take it back with them.
+            if file.path > mark or (file.path > start and file.seen_ms >= self._at_ms - self._grace_ms):
+                break
+            i += 1
+        self._next[part] = i
+        before = self._files[indexes[i - 1]].path if i > 0 else start
+        return max(start, min(before, mark))
+
+    def young_names(self, previous: CheckpointState, state: SourceState) -> str | None:
+        """The digest after the position has moved from the previous one to this state."""
+        if previous.young_names is None or previous.relist_watermark_ms is None:
+            return None
+        latest_ms = previous.relist_watermark_ms
+        earliest_ms = latest_ms - self._grace_ms
+        new = [f.path for f in self._newly_settled(previous, state) if earliest_ms <= f.seen_ms <= latest_ms]
+        return _add(previous.young_names, new)
+
+    def _newly_settled(self, previous: CheckpointState, state: SourceState) -> Iterator[SourceFile]:
+        before = previous.source_state
+        for path in before.files.keys() - state.files.keys():  # finished, and its mark has passed it
+            if before.is_passed(path) and (file := find_file(self._files, path)) is not None:
+                yield file
+        for path, mark in self._moved_marks(before, state):
+            for i in range(first_after(self._files, path) if path else 0, first_after(self._files, mark)):
+                file = self._files[i]
+                same_part = prefix_of(file.path, self._marks_per) == prefix_of(mark, self._marks_per)
+                if same_part and file.path not in state.files:
+                    yield file
+
+    def _moved_marks(self, before: SourceState, after: SourceState) -> Iterator[tuple[str, str]]:
+        pairs = [(before.last_committed_file, after.last_committed_file)]
+        pairs += [(before.prefix_marks.get(part), mark) for part, mark in after.prefix_marks.items()]
+        for old, new in pairs:
+            if new is not None and new != old:
+                yield (old or (prefix_of(new, self._marks_per) if self._marks_per else "")), new
+
+    def _indexes(self, part: str) -> Sequence[int]:
+        if self._marks_per is None:
+            return range(len(self._files))
+        if self._parts is None:
+            self._parts = {}
+            for i, file in enumerate(self._files):
+                self._parts.setdefault(prefix_of(file.path, self._marks_per), []).append(i)
+        return self._parts.get(part, [])

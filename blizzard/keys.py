@@ -1,0 +1,282 @@
+"""Every key of the configuration: how it is read, its default, and what it means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from blizzard.errors import ConfigError
+from blizzard.schema.derived import PartitionSpec, parse_partition_by, parse_provenance
+
+Parser = Callable[[str, Any], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    parse: Parser
+    default: Any
+    help: str
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{name} must be text, not {value!r}")
+    return value
+
+
+def _flag(name: str, value: Any) -> bool:
+    text = str(value).lower()
+    if text not in ("true", "false"):
+        raise ConfigError(f"{name} must be true or false, not {value!r}")
+    return text == "true"
+
+
+def _choice(*allowed: str) -> Parser:
+    def parse(name: str, value: Any) -> str:
+        if value not in allowed:
+            raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+        return str(value)
+
+    return parse
+
+
+_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+
+def _number(*, at_least: int, optional: bool = False, unit_bytes: bool = False) -> Parser:
+    def parse(name: str, value: Any) -> int | None:
+        if optional and value in (None, "", "none", "null"):
+            return None
+        match = re.fullmatch(r"\s*(\d[\d_]*)\s*([A-Za-z]*)\s*", str(value)) if not isinstance(value, bool) else None
+        unit = match.group(2).lower() if match else "?"
+        if match is None or unit not in _UNITS or (unit and not unit_bytes):
+            raise ConfigError(
+                f"{name} must be a whole number{' of bytes, such as 128MiB' if unit_bytes else ''}, not {value!r}"
+            )
+        number = int(match.group(1)) * _UNITS[unit]
+        if number < at_least:
+            raise ConfigError(f"{name} must be at least {at_least}, not {value!r}")
+        return number
+
+    return parse
+
+
+def _seconds(name: str, value: Any) -> float | None:
+    """Zero and null mean: no limit."""
+    if value in (None, "", "none", "null"):
+        return None
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        seconds = -1.0
+    if isinstance(value, bool) or not 0 <= seconds < float("inf"):
+        raise ConfigError(f"{name} must be a number of seconds, not {value!r}")
+    return seconds or None
+
+
+def _ratio(name: str, value: Any) -> float | None:
+    if value in (None, "", "none", "null"):
+        return None
+    try:
+        ratio = float(value)
+    except (TypeError, ValueError):
+        ratio = -1.0
+    if isinstance(value, bool) or not 0 <= ratio <= 1:
+        raise ConfigError(f"{name} must be a share from 0 to 1, such as 0.01, not {value!r}")
+    return ratio
+
+
+def _partitions(name: str, value: Any) -> tuple[PartitionSpec, ...] | None:
+    if value in (None, "", "none", "null"):
+        return None
+    if not isinstance(value, str | list | tuple):
+        raise ConfigError(f"{name} must be text or a list, not {value!r}")
+    return parse_partition_by(value)
+
+
+def _provenance(name: str, value: Any) -> tuple[str, ...] | None:
+    if value in (None, ""):
+        return None
+    if not isinstance(value, str | list | tuple):
+        raise ConfigError(f"{name} must be text or a list, not {value!r}")
+    return parse_provenance(value)
+
+
+KEYS: dict[str, Key] = {
+    "source.path": Key(parse=_text, default=None, help="folder, file or glob to read (`--source`)"),
+    "source.pattern": Key(
+        parse=_text, default=None, help="glob below the folder; default `**/*.{ndjson,jsonl}{,.gz,.zst}`"
+    ),
+    "source.compression": Key(
+        parse=_choice("auto", "gzip", "zstd", "none"), default="auto", help="`auto` (by name), `gzip`, `zstd` or `none`"
+    ),
+    "source.min_age_s": Key(
+        parse=_seconds, default=0.0, help="files younger than this are left to a later run: they may not be whole"
+    ),
+    "source.marks_per": Key(
+        parse=_text,
+        default=None,
+        help="a mark for each value of this folder key, where names of one value do not follow those of another in"
+        " time: `region` for `region=eu/…`",
+    ),
+    "late_files.policy": Key(
+        parse=_choice("ingest", "quarantine", "fail", "ignore"),
+        default="ingest",
+        help="a file that sorts at or before the mark and was never ingested: `ingest`, `quarantine`, `fail`, `ignore`",
+    ),
+    "late_files.grace_s": Key(
+        parse=_number(at_least=0),
+        default=3600,
+        help="how much later than its time a file may become visible and still be found; must be below the log's"
+        " retention",
+    ),
+    "late_files.relist_max_names": Key(
+        parse=_number(at_least=0), default=10_000, help="a source with no more names is listed whole by every run"
+    ),
+    "late_files.relist_every_s": Key(
+        parse=_number(at_least=0),
+        default=86_400,
+        help="a larger one is listed whole when the last time is this long ago",
+    ),
+    "late_files.unclear": Key(
+        parse=_choice("fail", "ingest", "ignore"),
+        default="fail",
+        help="a file that is late or rewritten, but the ledgers that would tell are gone: `fail`, `ingest`, `ignore`",
+    ),
+    "rewritten_files.policy": Key(
+        parse=_choice("report", "ingest", "quarantine", "fail", "ignore"),
+        default="report",
+        help="a file that changed after it was ingested: `report`, `ingest` (all of it, again), `quarantine`, `fail` or"
+        " `ignore`",
+    ),
+    "table.path": Key(parse=_text, default=None, help="Delta table to append to (`--table`)"),
+    "table.target_file_bytes": Key(
+        parse=_number(at_least=1, unit_bytes=True),
+        default=128 * 2**20,
+        help="Parquet files roll at about this size",
+    ),
+    "table.compression": Key(
+        parse=_choice("snappy", "zstd", "none"),
+        default="snappy",
+        help="Parquet codec: `snappy`, `zstd` or `none`",
+    ),
+    "table.partition_by": Key(
+        parse=_partitions,
+        default=None,
+        help="of a new table: `country`, `day=date(ts)`, `region=path(region)`; several with commas",
+    ),
+    "table.provenance": Key(
+        parse=_provenance,
+        default=None,
+        help="columns saying where a row is from: `source_file`, `source_line`, `ingested_at`, `sequence`,"
+        " `record_key`, or `all`",
+    ),
+    "table.committer": Key(parse=_choice("delta-rs"), default="delta-rs", help="`delta-rs`"),
+    "schema.ddl": Key(parse=_text, default=None, help="Spark DDL of a new table (`--schema`)"),
+    "schema.file": Key(parse=_text, default=None, help="file with Spark DDL or Spark JSON (`--schema`)"),
+    "schema.evolution": Key(
+        parse=_choice("strict", "ignore", "rescue", "add_columns", "widen"),
+        default=None,
+        help="fields the table has no column for: `strict` (bad), `ignore`, `rescue`, `add_columns`; default `ignore`,"
+        " with `schema.infer` `add_columns`",
+    ),
+    "schema.json_in_strings": Key(
+        parse=_choice("keep", "bad"),
+        default="keep",
+        help="a number, object or array in a STRING column: `keep` its JSON text, or it is a `bad` value",
+    ),
+    "schema.infer": Key(
+        parse=_flag, default=False, help="make a new table with the schema that a sample suggests (`--infer`)"
+    ),
+    "schema.hints": Key(
+        parse=_text,
+        default=None,
+        help="columns whose type the sample does not decide: `id BIGINT, user.age INT` (`--hints`)",
+    ),
+    "schema.sample_records": Key(
+        parse=_number(at_least=1), default=10_000, help="records of the source looked at for a schema, at most"
+    ),
+    "schema.sample_files": Key(
+        parse=_number(at_least=1), default=20, help="files that they are taken from, spread over the listing"
+    ),
+    "bad_records.policy": Key(
+        parse=_choice("quarantine", "rescue", "drop", "fail"),
+        default="quarantine",
+        help="`quarantine`, `rescue` (the row stays, bad values go to `_rescued_data`), `drop` (counted) or `fail`",
+    ),
+    "bad_records.max_records": Key(
+        parse=_number(at_least=0, optional=True), default=None, help="more bad records in one batch stop the run"
+    ),
+    "bad_records.max_ratio": Key(
+        parse=_ratio, default=None, help="a larger share of bad records in a batch or a file stops the run"
+    ),
+    "bad_files.policy": Key(
+        parse=_choice("quarantine", "retry", "fail"),
+        default="quarantine",
+        help="a file that cannot be read to its end: `quarantine`, `retry` (by the next run) or `fail`",
+    ),
+    "quarantine.path": Key(
+        parse=_text, default=None, help="Delta table for bad records; default: the table's path with `_quarantine`"
+    ),
+    "quarantine.max_records": Key(parse=_number(at_least=0, optional=True), default=None, help="how many it may hold"),
+    "quarantine.overflow": Key(
+        parse=_choice("block", "reject"),
+        default="block",
+        help="when it is full: `block` (the run stops) or `reject` (drop and count)",
+    ),
+    "quarantine.keep_days": Key(
+        parse=_number(at_least=1, optional=True),
+        default=None,
+        help="older records are deleted from it at the end of a run",
+    ),
+    "limits.max_files": Key(parse=_number(at_least=1), default=10_000, help="files in one batch at most"),
+    "limits.max_bytes": Key(
+        parse=_number(at_least=1, optional=True, unit_bytes=True),
+        default=None,
+        help="stored (compressed) bytes planned into one batch; at least one file is",
+    ),
+    "limits.max_records": Key(
+        parse=_number(at_least=1, optional=True), default=None, help="lines read in one batch at most"
+    ),
+    "limits.max_inflight": Key(
+        parse=_number(at_least=1), default=2, help="batches in flight: the next is read while the last one commits"
+    ),
+    "limits.max_record_bytes": Key(
+        parse=_number(at_least=1, unit_bytes=True), default=16 * 2**20, help="a longer line is a bad record"
+    ),
+    "limits.max_held_files": Key(
+        parse=_number(at_least=0), default=1_000, help="more files held back because they cannot be read stop the run"
+    ),
+    "checkpoint.scan_commits": Key(
+        parse=_number(at_least=1),
+        default=100,
+        help="commits looked at for a position before none is believed",
+    ),
+    "checkpoint.commit_files": Key(
+        parse=_number(at_least=1), default=10, help="a batch is planned for about this many target-size files"
+    ),
+    "checkpoint.interval_s": Key(
+        parse=_seconds,
+        default=60.0,
+        help="a task stops at a record boundary after this time; 0 or null: never",
+    ),
+    "retry.attempts": Key(
+        parse=_number(at_least=1), default=3, help="how often a request to a store is made before it has failed"
+    ),
+    "retry.base_ms": Key(
+        parse=_number(at_least=0), default=100, help="the first pause; each is about twice the one before"
+    ),
+    "retry.max_ms": Key(parse=_number(at_least=0), default=10_000, help="the longest pause"),
+    "stop_grace_s": Key(
+        parse=_seconds,
+        default=20.0,
+        help="after a first SIGTERM or SIGINT, the time the batch under way has to end",
+    ),
+    "spark.slots": Key(
+        parse=_number(at_least=1, optional=True),
+        default=None,
+        help="tasks per batch; default: the session's parallelism",
+    ),
+}

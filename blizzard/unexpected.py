@@ -1,0 +1,121 @@
+"""Files that a mark has passed although nobody has read them, or that changed since: told, and dealt with as asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from blizzard.core.late import LatePolicy, Unexpected
+from blizzard.core.look import Listed, digest_names, young_files
+from blizzard.core.state import CheckpointState, RecordsRead
+from blizzard.core.types import find_file
+from blizzard.errors import BadData, Refused
+from blizzard.ports import Progress
+from blizzard.summary import Summary
+
+# Each is named in the payload until it is finished.
+_AT_ONCE = 500
+_DONE = {
+    "ingest": "read now",
+    "quarantine": "put into quarantine, unread",
+    "report": "not read again",
+    "ignore": "left out",
+}
+
+
+class FilesToTakeUp:
+    def __init__(self, progress: Progress, policy: LatePolicy, summary: Summary) -> None:
+        self._progress, self._policy, self._summary = progress, policy, summary
+        self._waiting: list[str] = []  # to be read although their mark has passed them
+        self._listed: Listed | None = None
+        self.given_up: dict[str, str] = {}  # of those, files that go to quarantine unread, and why
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def decide(self, found: Unexpected, state: CheckpointState, listed: Listed) -> CheckpointState:
+        """The state to plan on. Raises where the policy is not to go on."""
+        self._listed = listed
+        self._summary.late_files, self._summary.rewritten_files = len(found.late), len(found.rewritten)
+        why = "they sort at or before the mark and were never ingested"
+        self._apply(found.late, self._policy.late, "late", why)
+        self._apply(found.rewritten, self._policy.rewritten, "rewritten", "they changed after they were ingested")
+        self._apply_unclear(found.unclear)
+        state = self._forget_gone(state, listed)
+        return state if self._waiting else self._looked(state, listed)
+
+    def take_up(self, state: CheckpointState) -> CheckpointState:
+        """Name waiting files, so that the next plan has them; a few at a time."""
+        room = _AT_ONCE - len(state.source_state.in_progress)
+        if not self._waiting or room <= 0 or self._listed is None:
+            return state
+        taken, self._waiting = self._waiting[:room], self._waiting[room:]
+        files = dict(state.source_state.files) | {path: RecordsRead(records=0) for path in taken}
+        state = replace(state, source_state=replace(state.source_state, files=files))
+        return state if self._waiting else self._looked(state, self._listed)
+
+    def _apply(self, paths: tuple[str, ...], policy: str, kind: str, why: str) -> None:
+        if not paths:
+            return
+        if policy == "fail":
+            raise BadData(
+                f"{len(paths)} files are {kind}: {why}: {_listed_names(paths)}. Nothing was read, since"
+                f" {kind}_files.policy is fail.",
+                kind=f"{kind}_files",
+            )
+        tell(self._progress, paths, f"{kind}: {why}; {_DONE[policy]}")
+        if policy in ("ingest", "quarantine"):
+            self._waiting += paths
+        if policy == "quarantine":
+            self.given_up |= dict.fromkeys(paths, kind)
+
+    def _apply_unclear(self, paths: tuple[str, ...]) -> None:
+        if not paths:
+            return
+        if self._policy.unclear == "fail":
+            raise Refused(
+                f"{len(paths)} files sort at or before the mark and are younger than the last look at the whole source,"
+                f" but the ledgers that would say whether they were ingested are gone from the log:"
+                f" {_listed_names(paths)}. Reading them could double records, leaving them out could lose some. Say"
+                f" which with --set late_files.unclear=ingest or =ignore, for one run.",
+                kind="late_unclear",
+            )
+        tell(
+            self._progress,
+            paths,
+            f"late or rewritten, no ledger is left that says which; {_DONE[self._policy.unclear]}",
+        )
+        if self._policy.unclear == "ingest":
+            self._waiting += paths
+
+    def _forget_gone(self, state: CheckpointState, listed: Listed) -> CheckpointState:
+        """Files that were held back before anything was taken of them, and are no longer in the source."""
+        gone = tuple(
+            path
+            for path, progress in sorted(state.source_state.in_progress.items())
+            if progress.records == 0 and find_file(listed.files, path) is None
+        )
+        if not gone:
+            return state
+        tell(self._progress, gone, "gone from the source before anything of them was read")
+        files = {path: p for path, p in state.source_state.files.items() if path not in gone}
+        return replace(state, source_state=replace(state.source_state, files=files))
+
+    def _looked(self, state: CheckpointState, listed: Listed) -> CheckpointState:
+        """With what this look says about the next one; only once everything late that it found has been named."""
+        if not listed.is_full:
+            return state
+        # Never back: a position taken over from elsewhere counts from its own moment.
+        looked_ms = max(listed.at_ms, state.relist_watermark_ms or 0)
+        state = replace(state, relist_watermark_ms=looked_ms, relist_names=len(listed.files))
+        young = young_files(listed.files, state, self._policy.grace_ms)
+        return replace(state, young_names=digest_names(file.path for file in young))
+
+
+def _listed_names(paths: tuple[str, ...]) -> str:
+    return ", ".join(paths[:5]) + (", …" if len(paths) > 5 else "")
+
+
+def tell(progress: Progress, files: tuple[str, ...], what: str) -> None:
+    if files:
+        progress.warn(f"{len(files)} files are {what}: {_listed_names(files)}")
