@@ -9,16 +9,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from blizzard.core.look import Listed, Look
-from blizzard.core.plan import count_backlog, is_drained, plan_batch
+from blizzard.core.plan import TooManyPrefixes, count_backlog, is_drained, plan_batch
 from blizzard.core.state import CheckpointState
+from blizzard.core.types import BatchPlan
 from blizzard.delta.commit import PositionMoved
-from blizzard.errors import BadData, Temporary
+from blizzard.errors import BadData, Refused, Temporary
 from blizzard.inflight import CommitQueue
 from blizzard.ingesting import BatchIngest
 from blizzard.ports import Ports
 from blizzard.starting import RunSettings, Start
 from blizzard.summary import Summary
 from blizzard.unexpected import tell
+
+# Reasons that do not go away by waiting.
+_FOR_A_PERSON = ("unreadable:", "wrong_compression:", "archived:")
 
 
 def run_pipeline(ports: Ports, settings: RunSettings, summary: Summary) -> None:
@@ -39,8 +43,9 @@ class _Run:
 
     def drain(self) -> None:
         table = self._ports.place.open()
+        whole: Listed | None = None
         if table is None:
-            listed = self._start.list_for_new_table()
+            whole = listed = self._start.list_for_new_table()
             if is_drained(self._start.recover(None).source_state, listed.files, listed.held):
                 self._summary.backlog_files = self._summary.held_files = len(listed.held)
                 return  # nothing to put into a table: none is made
@@ -48,7 +53,7 @@ class _Run:
             if self._ports.stop.requested():
                 return
             table = self._start.create_table()
-        state, listed = self._start.begin(table)
+        state, listed = self._start.begin(table, whole)
         self._held = dict(listed.held)
         self._summary.backlog_files = count_backlog(state.source_state, listed.files)[0] + self._start.waiting_files
         look = Look(listed, state, self._settings.late.grace_ms)
@@ -77,14 +82,7 @@ class _Run:
     ) -> CheckpointState:
         """Read one batch, queue its commit, and return the state the next one is planned on."""
         planned_ms, slots = self._ports.clock.now_ms(), self._ports.ingestor.slots
-        plan = plan_batch(
-            state.source_state,
-            listed.files,
-            self._settings.limits,
-            slots=slots,
-            held=self._held,
-            given_up=self._start.given_up,
-        )
+        plan = self._plan(state, listed, slots)
         self._ports.progress.planned(plan, sequence=state.sequence + 1, backlog_files=self._summary.backlog_files or 0)
         state, result = ingest.run(plan, state, planned_ms=planned_ms)
         changed = dict.fromkeys(result.changed, "changed after it was listed")
@@ -94,6 +92,22 @@ class _Run:
         if not result.slices:
             return state
         return commits.add(state, plan, result, planned_ms=planned_ms, held=self._held)
+
+    def _plan(self, state: CheckpointState, listed: Listed, slots: int) -> BatchPlan:
+        try:
+            return plan_batch(
+                state.source_state,
+                listed.files,
+                self._settings.limits,
+                slots=slots,
+                held=self._held,
+                given_up=self._start.given_up,
+            )
+        except TooManyPrefixes as e:
+            raise Refused(
+                f"{e}. Nothing more was read. Choose a key with fewer values, or leave source.marks_per out.",
+                kind="too_many_prefixes",
+            ) from e
 
     def _tell_held(self, state: CheckpointState) -> None:
         """One file's trouble must not stop the others; trouble with all of them is no good end."""
@@ -105,10 +119,19 @@ class _Run:
                 f" committed. Mend or move them, or raise the limit.",
                 kind="too_many_held_files",
             )
-        unavailable = {path: why for path, why in self._held.items() if why.startswith("unavailable")}
-        if unavailable and not self._summary.commits:
+        if self._summary.commits:
+            return
+        unavailable = {path: why for path, why in self._held.items() if why.startswith("unavailable:")}
+        if unavailable:
             raise Temporary(
                 f"none of the new files could be read: {_first(unavailable)}. Run again.", kind="store_unavailable"
+            )
+        unreadable = {path: why for path, why in self._held.items() if why.startswith(_FOR_A_PERSON)}
+        if unreadable:
+            raise BadData(
+                f"none of the new files could be read, {len(unreadable)} of them for a reason that stays:"
+                f" {_first(unreadable)}. They are tried again by every run.",
+                kind="unreadable_files",
             )
 
 

@@ -101,10 +101,11 @@ class Start:
         self._check_names(listed)
         return listed
 
-    def begin(self, table: Table) -> tuple[CheckpointState, Listed]:
-        """The state to go on from and the files to go through, or a reason not to."""
-        adopting = self._settings.start_from is not None and self._settings.start_from.adopts
-        whole = self._ports.source.look(EVERYTHING) if adopting else None
+    def begin(self, table: Table, whole: Listed | None = None) -> tuple[CheckpointState, Listed]:
+        """The state to go on from and the files to go through, or a reason not to. `whole` is a listing of everything,
+        if there is one already."""
+        if whole is None and self._settings.start_from is not None and self._settings.start_from.adopts:
+            whole = self._ports.source.look(EVERYTHING)
         state = self.go_on(table, whole.files if whole is not None else ())
         scope = plan_listing(state, self._settings.late, now_ms=self._ports.source.now_ms())
         listed = whole or self._ports.source.look(scope)

@@ -10,7 +10,7 @@ from blizzard.core.ledger import Ledger, encode_ledger, entries_of
 from blizzard.core.look import Look
 from blizzard.core.recover import Fresh, Resume
 from blizzard.core.rollback import RollbackPlan
-from blizzard.core.state import CheckpointState, advance_mark, apply_reports, prune_finished
+from blizzard.core.state import CheckpointState, RecordsRead, advance_mark, apply_reports, prune_finished
 from blizzard.core.types import BatchPlan, BatchResult, SourceIdentity
 
 # What a position says about where listing begins goes back with it.
@@ -79,6 +79,9 @@ def next_state(
     are files that cannot be read now, with the reasons; `look` is the listing that the plan was made from."""
     check_result(plan, result)
     taken = apply_reports(previous.source_state, result.slices)
+    # What could not be read is named wherever the mark goes; a file that is only young is named if the mark passes it.
+    unread = {path: RecordsRead(records=0) for path in result.unread if path not in taken.files}
+    taken = replace(taken, files={**taken.files, **unread})
     source_state = prune_finished(advance_mark(taken, plan.frontier))
     return replace(
         previous,

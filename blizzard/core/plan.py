@@ -22,6 +22,14 @@ _QUARANTINE_NAME_BYTES = 100
 _LEDGER_BUDGET_BYTES = MAX_LEDGER_BYTES - 16 * 1024
 
 
+# Each part of a source with marks of its own costs two names in every payload, for ever.
+MAX_PREFIX_MARKS = 1_000
+
+
+class TooManyPrefixes(Exception):
+    """More parts of the source than a payload should name."""
+
+
 def _version_bytes(path: str) -> int:
     """What size and etag of a file in progress cost. At most one file per task ends a batch so."""
     return entry_bytes(path) + 140
@@ -83,6 +91,7 @@ def plan_batch(
         )
     if not chosen:
         raise ValueError("nothing to plan: everything listed is finished")
+    _check_prefixes(state, chosen)
     passable = {s.path for s in chosen}.union(state.files, held)
     return BatchPlan(tasks=_deal(chosen, limits, slots=slots), frontier=_frontier(state, listing, passable))
 
@@ -138,6 +147,17 @@ def _frontier(state: SourceState, listing: Sequence[SourceFile], passable: set[s
         else:
             ended.add(part)
     return tuple(names)
+
+
+def _check_prefixes(state: SourceState, chosen: Sequence[Slice]) -> None:
+    if state.marks_per is None:
+        return
+    parts = {prefix_of(piece.path, state.marks_per) for piece in chosen}.union(state.prefix_marks)
+    if len(parts) > MAX_PREFIX_MARKS:
+        raise TooManyPrefixes(
+            f"source.marks_per {state.marks_per} gives more than {MAX_PREFIX_MARKS:,} parts ({max(parts)} is one), and"
+            f" the position would have to name the mark of each"
+        )
 
 
 def _marks_bytes(state: SourceState) -> int:

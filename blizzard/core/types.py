@@ -219,6 +219,11 @@ class BatchResult:
         return {path: why for report in self.reports for path, why in report.unreadable}
 
     @property
+    def unread(self) -> tuple[str, ...]:
+        """Files that were tried and of which nothing was taken."""
+        return (*self.changed, *self.unreadable)
+
+    @property
     def quarantine(self) -> tuple[DataFile, ...]:
         return tuple(f for report in self.reports for f in report.quarantine)
 

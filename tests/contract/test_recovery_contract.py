@@ -18,7 +18,7 @@ import pytest
 from blizzard.core.codec import encode_state
 from blizzard.core.late import compare_with_ledgers
 from blizzard.core.ledger import Ledger, encode_ledger, entries_of
-from blizzard.core.log import CommitFacts
+from blizzard.core.log import CommitFacts, Txn
 from blizzard.core.plan import Limits, is_drained, plan_batch
 from blizzard.core.state import (
     FINISHED,
@@ -236,17 +236,19 @@ def test_the_ledger_of_another_pipeline_knows_nothing_of_ours() -> None:
     assert find_late_files(listed("b", "m"), position(), commits) == ("b",)
 
 
-def test_where_old_ledgers_are_gone_only_files_younger_than_the_oldest_left_are_late() -> None:
-    """The hour of grace is for a file that became visible while the commit before that one was made."""
-    horizon_ms = 10 * HOUR_MS
-    commits = [took(9, "m", timestamp_ms=20 * HOUR_MS), took(8, timestamp_ms=horizon_ms)]
-    listing = [
-        *listed("a", seen_ms=horizon_ms - HOUR_MS - 1),
-        *listed("b", seen_ms=horizon_ms - HOUR_MS),
-        *listed("c", seen_ms=horizon_ms + 1),
-        *listed("m", seen_ms=0),
-    ]
-    assert find_late_files(listing, position(), commits) == ("b", "c")
+def test_where_old_ledgers_are_gone_it_is_unclear_what_was_in_them() -> None:
+    """Only a name that the mark had not passed yet, at the oldest commit that is left, cannot have been in one."""
+    oldest = replace(took(8), txns=(Txn(app_id=encode_state(position("b")), version=8),))
+    found = compare_with_ledgers(listed("a", "c", "m"), position(), [took(9, "m"), oldest])
+    assert (found.late, found.unclear) == (("c",), ("a",))
+    found = compare_with_ledgers(listed("a", "c", "m"), position(), [took(9, "m")])
+    assert (found.late, found.unclear) == ((), ("a", "c"))
+
+
+def test_what_is_older_than_the_last_look_was_settled_then() -> None:
+    state = replace(position(), relist_watermark_ms=10 * HOUR_MS)
+    listing = [*listed("a", seen_ms=9 * HOUR_MS - 1), *listed("b", seen_ms=9 * HOUR_MS), *listed("m", seen_ms=0)]
+    assert find_late_files(listing, state, [took(1, "m"), took(0)]) == ("b",)
 
 
 def test_where_every_ledger_is_left_age_says_nothing() -> None:
@@ -268,18 +270,6 @@ def test_a_file_that_differs_from_the_newest_ledger_that_names_it_is_rewritten(s
     commits = [took(2, "m"), took(1, "a", "b"), took(0)]
     found = compare_with_ledgers([other, *listed("b", "m")], position(), commits)
     assert (found.late, found.rewritten) == ((), ("a",))
-
-
-def test_a_late_file_is_told_and_not_read(tmp_path: Path) -> None:
-    flow = Flow(tmp_path)
-    write_ids(flow.src / "m.ndjson", 0, 3)
-    flow.run()
-    write_ids(flow.src / "b.ndjson", 50, 53)
-    write_ids(flow.src / "z.ndjson", 3, 6)
-    summary = flow.run()
-    assert summary.late_files == 1
-    assert any("b.ndjson" in warning for warning in flow.told.warnings)
-    assert ids(flow.table) == [0, 1, 2, 3, 4, 5]
 
 
 def test_the_first_signal_asks_and_the_second_gives_the_batch_up() -> None:

@@ -26,7 +26,7 @@ from blizzard.store.files import Store
 from blizzard.store.retry import RetryPolicy
 from blizzard.summary import Summary
 from blizzard.tasks.task import JobSpec
-from tests.contract.in_process import AtOnce, Hook, InProcessIngestor, SetClock, Told, nothing
+from tests.contract.in_process import AtOnce, Hook, InProcessIngestor, LaterSource, SetClock, Told, nothing
 from tests.ingesting import DDL, line
 from tests.s3.endpoint import S3Endpoint
 from tests.s3.server import Bucket
@@ -50,6 +50,7 @@ class BucketFlow:
     clock: Any = None
     runs: int = 0
     retry: RetryPolicy = FAST
+    later_ms: int = 0  # how far the source's clock is ahead of its files
 
     @property
     def access(self) -> Access:
@@ -69,7 +70,7 @@ class BucketFlow:
 
     @property
     def source(self) -> ListedSource:
-        return ListedSource(location=locate_source(self.bucket.uri("src"), None, self.access))
+        return LaterSource(location=locate_source(self.bucket.uri("src"), None, self.access), later_ms=self.later_ms)
 
     @property
     def place(self) -> DeltaRsPlace:
