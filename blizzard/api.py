@@ -91,6 +91,7 @@ def run_job(
         max_inflight=config["limits.max_inflight"],
         max_held_files=config["limits.max_held_files"],
         late=config.late_policy,
+        cleaning=job.cleaning,
     )
     try:
         run_pipeline(ports, settings, summary)

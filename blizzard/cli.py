@@ -85,6 +85,18 @@ def build_parser() -> argparse.ArgumentParser:
     add_table_arguments(files)
     files.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
 
+    audit = commands.add_parser(
+        "audit",
+        help="hold the whole source against what was ingested of it",
+        description="List the whole source and hold it against every ledger in the log, and against the table itself"
+        " where it has the provenance column source_file: what was never ingested, ingested twice, has changed since,"
+        " or is gone. Changes nothing.",
+    )
+    add_job_arguments(audit)
+    audit.add_argument("--no-rows", action="store_true", help="do not read the table's own source_file column")
+    audit.add_argument("--check", action="store_true", help="exit 5 if anything is not as it should be")
+    audit.add_argument("--json", action="store_true", help="as one JSON object, with all names")
+
     orphans = commands.add_parser(
         "vacuum-orphans",
         help="delete files of attempts that never committed",

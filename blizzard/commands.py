@@ -19,7 +19,7 @@ from blizzard import api
 from blizzard.cli import make_job
 from blizzard.config import Config, load_config
 from blizzard.delta.table import DeltaRsTable
-from blizzard.errors import ConfigError, Refused, SchemaError
+from blizzard.errors import BadData, ConfigError, Refused, SchemaError
 from blizzard.inferring import InferredSchema, infer_from_source
 from blizzard.inspection import PipelineStatus, TableStatus, ingested_files
 from blizzard.job import open_existing, source_location
@@ -38,6 +38,8 @@ def dispatch(options: argparse.Namespace) -> int:
             return _status(options)
         case "vacuum-orphans":
             return _vacuum_orphans(options)
+        case "audit":
+            return _audit(options)
         case "checkpoint":
             from blizzard import checkpoint_commands
 
@@ -134,6 +136,35 @@ def _status_rows(p: PipelineStatus) -> Iterable[tuple[str, str]]:
 
 def time_text(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, tz=timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+_AUDIT_WORDS = {
+    "waiting": "wait for the next run",
+    "never_ingested": "were never ingested, although the mark has passed them (late)",
+    "unclear": "have been passed by the mark, and the ledgers that would know them are gone",
+    "twice": "were ingested twice, at least in part",
+    "rewritten": "have changed since they were ingested",
+    "gone": "were ingested and are no longer in the source",
+    "rows_missing": "were ingested, and the table has no row of them",
+    "rows_unknown": "have rows in the table, and no ledger knows them",
+}
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from blizzard.auditing import audit_job
+
+    found = audit_job(make_job(options), counts_rows=not options.no_rows)
+    problems = found.problems
+    if options.json:
+        print_json(asdict(found) | {"ok": not problems})
+    else:
+        print_line(f"{found.listed:,} files listed, {found.ingested:,} of them ingested as they are")
+        for name, words in _AUDIT_WORDS.items():
+            names = getattr(found, name)
+            if names:
+                print_line(f"{len(names):,} {words}: {', '.join(names[:5])}{', …' if len(names) > 5 else ''}")
+        print_line("nothing is wrong" if not problems else f"{len(problems)} kinds of trouble")
+    return BadData.exit_code if problems and options.check else 0
 
 
 def _vacuum_orphans(options: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from blizzard.cleaning import Cleaning
 from blizzard.config import Config
 from blizzard.core.late import EVERYTHING, Scope
 from blizzard.core.look import Listed
@@ -26,6 +27,7 @@ from blizzard.schema.layout import TableLayout
 from blizzard.schema.load import load_schema
 from blizzard.source.listing import find_young, list_source
 from blizzard.source.uri import SourceLocation, default_pipeline, locate_source
+from blizzard.store import open_store
 from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.uri import is_local, locate
 from blizzard.tasks.stats import DEFAULT_INDEXED_COLUMNS
@@ -115,6 +117,32 @@ class Job:
             run_id=run_id,
         )
 
+    @property
+    def cleaning(self) -> Cleaning | None:
+        """What is done with source files that are ingested; None: nothing."""
+        action, given = self.config["after_ingest.action"], self.config["after_ingest.archive_path"]
+        if (given is not None) != (action == "archive"):
+            raise ConfigError("after_ingest.archive_path goes with after_ingest.action archive", kind="usage")
+        if action == "none":
+            return None
+        location = self.source.location
+        archive = None
+        if given is not None:
+            root = locate(given, what="archive")
+            inside = root.removeprefix(location.root + "/")
+            if root == location.root or (inside != root and not inside.startswith(("_", "."))):
+                raise ConfigError(
+                    f"after_ingest.archive_path {root} is in the source, where its files would be read again. Choose"
+                    f" another, or one whose first folder begins with _.",
+                    kind="usage",
+                )
+            if _kind(root) != _kind(location.root):
+                raise ConfigError(
+                    "after_ingest.archive_path must be in the same kind of store as the source", kind="usage"
+                )
+            archive = open_store(root, location.access)
+        return Cleaning(source=location.store, archive=archive, keep_ms=self.config["after_ingest.keep_s"] * 1000)
+
     def quarantine(self, progress: Progress) -> DeltaRsQuarantine:
         return DeltaRsQuarantine(
             root=self.quarantine_root,
@@ -123,6 +151,10 @@ class Job:
             accepts_loss=self.accepts_quarantine_loss,
             access=self.table_access,
         )
+
+
+def _kind(root: str) -> str:
+    return "file" if is_local(root) else root.split(":", 1)[0]
 
 
 def make_job(

@@ -151,6 +151,17 @@ KEYS: dict[str, Key] = {
         help="a file that changed after it was ingested: `report`, `ingest` (all of it, again), `quarantine`, `fail` or"
         " `ignore`",
     ),
+    "after_ingest.action": Key(
+        parse=_choice("none", "archive", "delete"),
+        default="none",
+        help="what becomes of source files once they are ingested: `none`, `archive` (moved) or `delete`",
+    ),
+    "after_ingest.archive_path": Key(
+        parse=_text, default=None, help="where `archive` moves them, under the same names"
+    ),
+    "after_ingest.keep_s": Key(
+        parse=_number(at_least=0), default=86_400, help="how long after their commit they stay where they are"
+    ),
     "table.path": Key(parse=_text, default=None, help="Delta table to append to (`--table`)"),
     "table.target_file_bytes": Key(
         parse=_number(at_least=1, unit_bytes=True),

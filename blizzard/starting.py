@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from blizzard.cleaning import Cleaning
 from blizzard.core.adopt import Adoption, adoption_warnings, decide_adoption
 from blizzard.core.bad import BadPolicy
 from blizzard.core.batch import RunIdentity, state_before
@@ -47,6 +48,7 @@ class RunSettings:
     max_inflight: int = 2
     max_held_files: int = 1_000
     late: LatePolicy = field(default_factory=LatePolicy)
+    cleaning: Cleaning | None = None
     commit_attempts: int = 3
 
 
@@ -192,7 +194,16 @@ class Start:
         refusal = check_in_progress(state.source_state, listed.files)
         if refusal is not None:
             raise Refused(refusal.message, kind=refusal.kind)
-        return self._files.decide(found, state, listed), listed
+        return self._clean(self._files.decide(found, state, listed), table), listed
+
+    def _clean(self, state: CheckpointState, table: Table) -> CheckpointState:
+        """Archive or delete what earlier commits have ingested, where that is asked for."""
+        cleaning = self._settings.cleaning
+        if cleaning is None or state.sequence == 0:
+            return state
+        through, done = cleaning.run(state, table.scan_back(), self._ports.clock.now_ms(), self._ports.progress)
+        self.renewal_due |= done > 0  # else an idle pipeline would look at them again each time
+        return replace(state, cleaned_through=through)
 
     def _unexpected(self, state: CheckpointState, listed: Listed, table: Table) -> Unexpected:
         return compare_with_ledgers(listed.files, state, table.scan_back(), grace_ms=self._settings.late.grace_ms)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+from urllib.parse import unquote
 
 import deltalake
 import orjson
@@ -181,6 +182,10 @@ class DeltaRsTable:
         named = {state.add_path for state in states_in(checkpoint.txns)}
         active = {path for path in self._handle.get_add_actions().column("path").to_pylist() if path in named}
         return replace(facts, checkpoint=checkpoint, active_adds=frozenset(active))
+
+    def active_files(self) -> list[str]:
+        """The data files that make up the table now."""
+        return [unquote(path) for path in self._handle.get_add_actions().column("path").to_pylist()]
 
     def holds(self, path: str | None) -> bool:
         """Whether this data file is part of the table now; True where there is none to ask for."""

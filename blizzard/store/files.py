@@ -74,6 +74,9 @@ class Store(Protocol):
     def put_if_absent(self, name: str, content: bytes) -> bool:
         """Atomic: False, and nothing written, where the name is taken. An exception means that nobody knows."""
 
+    def copy(self, name: str, target: str) -> None:
+        """To a place below another root of the same kind, given whole; what is there is replaced."""
+
     def delete(self, name: str) -> bool:
         """Whether there was such a file."""
 

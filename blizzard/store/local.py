@@ -4,6 +4,7 @@ what it names."""
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -115,6 +116,14 @@ class LocalStore:
             os.unlink(temporary)
         sync(os.path.dirname(path))
         return True
+
+    def copy(self, name: str, target: str) -> None:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        temporary = f"{target}.{os.urandom(4).hex()}.tmp"
+        shutil.copy2(self._path(name), temporary)
+        sync(temporary)
+        os.replace(temporary, target)
+        sync(os.path.dirname(target))
 
     def delete(self, name: str) -> bool:
         try:

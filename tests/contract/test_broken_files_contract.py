@@ -127,9 +127,11 @@ def test_a_truncated_file_can_stop_the_run(flow: Flow) -> None:
 
 def test_a_wrong_setting_does_not_use_up_the_source(flow: Flow) -> None:
     write_ids(flow.src / "a.ndjson", 0, 3)
-    summary = flow.run(spec={"compression": "gzip"})
-    assert (summary.bad_files, flow.quarantined()) == (0, [])
-    assert any("a.ndjson" in warning for warning in flow.told.warnings)
+    with pytest.raises(BadData) as error:
+        flow.run(spec={"compression": "gzip"})
+    assert error.value.kind == "unreadable_files"
+    assert "a.ndjson" in str(error.value)
+    assert flow.quarantined() == []
     flow.run()
     assert ids(flow.table) == [0, 1, 2]
 
