@@ -16,7 +16,15 @@ from blizzard.errors import Refused, SchemaError
 from blizzard.inferring import infer_from_source
 from blizzard.inflight import ThreadBackground
 from blizzard.inspection import TableStatus, read_status
-from blizzard.job import Job, SystemClock, make_job, open_existing, open_for_writing, source_location
+from blizzard.job import (
+    Job,
+    SystemClock,
+    make_job,
+    open_existing,
+    open_for_writing,
+    source_location,
+    with_table_path,
+)
 from blizzard.pipeline import run_pipeline
 from blizzard.ports import Ports, Progress, StopRequest
 from blizzard.preparing import layout_of_new_table, layout_of_table, parse_policy, with_rescued_column
@@ -151,13 +159,14 @@ def ingest(
     if infer:
         given["schema.infer"] = True
     job = make_job(
-        make_config(given),
+        with_table_path(make_config(given), lambda: spark),
         pipeline=pipeline,
         start_from=start_from,
         adopts=adopt,
         max_batches=max_batches,
         schema=schema,
         spark_settings=settings_of(spark),
+        session=lambda: spark,
     )
     return run_job(lambda: spark, job, Summary(), progress=progress)
 

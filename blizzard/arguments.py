@@ -18,6 +18,14 @@ def add_config_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_committer_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--committer",
+        choices=("delta-rs", "delta-spark"),
+        help="who commits: delta-rs (default), or the session's own Delta; blizzard doctor says which a table needs",
+    )
+
+
 def add_hints_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--hints",
@@ -35,6 +43,7 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_hints_argument(parser)
     parser.add_argument("--pipeline", metavar="NAME", help="name of this flow; default: derived from the source")
+    add_committer_argument(parser)
     add_config_arguments(parser)
     parser.add_argument(
         "--start-from",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from blizzard.arguments import add_job_arguments, add_table_arguments
+from blizzard.arguments import add_committer_argument, add_job_arguments, add_table_arguments
 
 _ROLLBACK_HELP = """Remove what the commits after a sequence have added, and put the position back to where it was: the
 next run reads the same slices again. One commit does both, under the pipeline's next sequence. Refused where a file of
@@ -28,6 +28,7 @@ def add_checkpoint_actions(actions: Any) -> None:
     export.add_argument("--force", action="store_true", help="overwrite the file")
     importing = actions.add_parser("import", help="go on from an exported position, in this table")
     add_table_arguments(importing)
+    add_committer_argument(importing)
     importing.add_argument("--in", metavar="FILE", required=True, dest="file", help="the exported file")
     importing.add_argument("--replace", action="store_true", help="even if the pipeline has a position here")
     importing.add_argument(

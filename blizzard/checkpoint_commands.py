@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 
 from blizzard import dlq, editing
-from blizzard.cli import make_job
-from blizzard.commands import open_table, print_json, print_line, print_table, time_text
+from blizzard.cli import job_of
+from blizzard.commands import open_table, print_json, print_line, print_table, table_for_commit, time_text
 from blizzard.errors import ConfigError
 from blizzard.inspection import checkpoints, newest_payloads, payload_of
-from blizzard.job import SystemClock, open_existing
+from blizzard.job import Job, SystemClock
 from blizzard.progress import TerminalProgress
 from blizzard.rolling_back import apply_rollback, prepare_rollback
 from blizzard.store.uri import local_path
@@ -71,14 +71,14 @@ def _checkpoint_show(options: argparse.Namespace) -> int:
 
 
 def _checkpoint_edit(options: argparse.Namespace) -> int:
-    job = make_job(options)
-    if options.action == "reset":
-        edit = editing.plan_reset(job, options.file, options.from_record)
-    else:
-        edit = editing.plan_skip(job, options.file)
-    if not options.yes:
-        raise ConfigError(f"{edit.sentence}. Nothing was changed: add --yes to do it", kind="not_confirmed")
-    sequence, version = editing.apply_edit(job, edit)
+    with job_of(options) as job:
+        if options.action == "reset":
+            edit = editing.plan_reset(job, options.file, options.from_record)
+        else:
+            edit = editing.plan_skip(job, options.file)
+        if not options.yes:
+            raise ConfigError(f"{edit.sentence}. Nothing was changed: add --yes to do it", kind="not_confirmed")
+        sequence, version = editing.apply_edit(job, edit)
     if options.json:
         print_json({"path": edit.path, "sequence": sequence, "delta_version": version})
     else:
@@ -103,9 +103,10 @@ def _checkpoint_import(options: argparse.Namespace) -> int:
             content = file.read()
     except OSError as e:
         raise ConfigError(f"{options.file} cannot be read: {e.strerror}", kind="usage") from e
-    sequence, version = editing.import_position(
-        open_table(options), content, replaces=options.replace, is_trusted=options.unverified
-    )
+    with table_for_commit(options) as table:
+        sequence, version = editing.import_position(
+            table, content, replaces=options.replace, is_trusted=options.unverified
+        )
     if options.json:
         print_json({"sequence": sequence, "delta_version": version})
     else:
@@ -114,8 +115,13 @@ def _checkpoint_import(options: argparse.Namespace) -> int:
 
 
 def _checkpoint_rollback(options: argparse.Namespace) -> int:
-    job, progress, clock = make_job(options), TerminalProgress(), SystemClock()
-    table, listing = open_existing(job.config), job.source.list()
+    with job_of(options) as job:
+        return _roll_back(options, job)
+
+
+def _roll_back(options: argparse.Namespace, job: Job) -> int:
+    progress, clock = TerminalProgress(), SystemClock()
+    table, listing = job.open_table(), job.source.list()
     scan_commits = job.config["checkpoint.scan_commits"]
     rollback = prepare_rollback(
         table,

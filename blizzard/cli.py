@@ -10,7 +10,8 @@ import os
 import shlex
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from blizzard import __version__
@@ -172,22 +173,41 @@ def _dispatch(options: argparse.Namespace) -> int:
     return dlq_commands.dispatch(options) if options.command == "dlq" else commands.dispatch(options)
 
 
-def make_job(options: argparse.Namespace) -> Any:
-    from blizzard import job
+def config_of(options: argparse.Namespace) -> Any:
     from blizzard.config import load_config
-    from blizzard.session import settings_of
 
-    config = load_config(
+    return load_config(
         file=options.config,
         assignments=tuple(options.assignments),
         flags={
             "source.path": options.source,
             "table.path": options.table,
             "schema.ddl": options.schema,
+            "table.committer": options.committer,
             "schema.infer": options.infer or None,
             "schema.hints": options.hints,
         },
     )
+
+
+@contextmanager
+def job_of(options: argparse.Namespace) -> Iterator[Any]:
+    """The job that is asked for. If a session was started for it, or for its committer, it is stopped in the end."""
+    from blizzard import job
+    from blizzard.session import LazySession, settings_of
+
+    config = config_of(options)
+    session = LazySession(config.spark_conf)
+    options.session = session
+    try:
+        yield _make_job(options, job.with_table_path(config, session.get), session.get, settings_of(None))
+    finally:
+        session.stop()
+
+
+def _make_job(options: argparse.Namespace, config: Any, session: Any, settings: dict[str, str]) -> Any:
+    from blizzard import job
+
     return job.make_job(
         config,
         pipeline=options.pipeline,
@@ -195,7 +215,8 @@ def make_job(options: argparse.Namespace) -> Any:
         adopts=getattr(options, "adopt", False),
         max_batches=getattr(options, "max_batches", None),
         accepts_quarantine_loss=getattr(options, "accept_quarantine_loss", False),
-        spark_settings=settings_of(None),
+        spark_settings=settings,
+        session=session,
     )
 
 
@@ -217,23 +238,21 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 def _ingest(options: argparse.Namespace, arguments: Sequence[str], summary: Summary, stop: SignalStop) -> None:
     from blizzard import api
     from blizzard.progress import TerminalProgress
-    from blizzard.session import LazySession
 
     _check_destination(options.summary)
-    job = make_job(options)
-    stop.grace_s = job.config["stop_grace_s"] or 0.0
     progress = TerminalProgress()
-    progress.note(f"pipeline {job.pipeline}: {job.source.identity.root} ({job.source.location.pattern})")
-    session = LazySession(job.config.spark_conf)
-    try:
-        api.run_job(session.get, job, summary, progress=progress, stop=stop, begin_session=session.begin)
-    except api.SchemaMissing as e:
-        command = shlex.join(["blizzard", *arguments, "--schema", e.ddl])
-        raise ConfigError(f"{e}\nTo use it, add --infer, or:\n  {command}", kind=e.kind) from e
-    finally:
-        summary.seconds = max(0.0, summary.seconds - session.startup_seconds)
-        progress.close()
-        session.stop()
+    with progress.hearing_retries(), job_of(options) as job:
+        stop.grace_s = job.config["stop_grace_s"] or 0.0
+        progress.note(f"pipeline {job.pipeline}: {job.source.identity.root} ({job.source.location.pattern})")
+        session = options.session
+        try:
+            api.run_job(session.get, job, summary, progress=progress, stop=stop, begin_session=session.begin)
+        except api.SchemaMissing as e:
+            command = shlex.join(["blizzard", *arguments, "--schema", e.ddl])
+            raise ConfigError(f"{e}\nTo use it, add --infer, or:\n  {command}", kind=e.kind) from e
+        finally:
+            summary.seconds = max(0.0, summary.seconds - session.startup_seconds)
+            progress.close()
 
 
 def _check_destination(destination: str | None) -> None:

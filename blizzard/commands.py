@@ -8,7 +8,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
@@ -16,17 +17,18 @@ from typing import Any
 import orjson
 
 from blizzard import api
-from blizzard.cli import make_job
+from blizzard.cli import job_of
 from blizzard.config import Config, load_config
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import BadData, ConfigError, Refused, SchemaError
 from blizzard.inferring import InferredSchema, infer_from_source
 from blizzard.inspection import PipelineStatus, TableStatus, ingested_files
-from blizzard.job import open_existing, source_location
+from blizzard.job import open_existing, open_for_commit, source_location, with_table_path
 from blizzard.progress import TerminalProgress
 from blizzard.schema.fit import schema_differences
 from blizzard.schema.layout import layout_of
 from blizzard.schema.load import load_schema
+from blizzard.session import LazySession
 from blizzard.source.listing import list_source
 
 
@@ -60,6 +62,17 @@ def open_table(options: argparse.Namespace) -> DeltaRsTable:
     return open_existing(config_of(options))
 
 
+@contextmanager
+def table_for_commit(options: argparse.Namespace) -> Iterator[DeltaRsTable]:
+    """The table as the chosen committer opens it."""
+    config = config_of(options, **{"table.committer": options.committer})
+    session = LazySession(config.spark_conf)
+    try:
+        yield open_for_commit(with_table_path(config, session.get), session.get)
+    finally:
+        session.stop()
+
+
 def print_line(text: str) -> None:
     sys.stdout.write(text + "\n")
 
@@ -69,9 +82,9 @@ def print_json(value: Any) -> None:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    job = make_job(options)
-    slots = job.config["spark.slots"] or os.cpu_count() or 1
-    shown = api.preview(job, slots=slots, progress=TerminalProgress())
+    with job_of(options) as job:
+        slots = job.config["spark.slots"] or os.cpu_count() or 1
+        shown = api.preview(job, slots=slots, progress=TerminalProgress())
     if options.json:
         print_json(shown)
         return Refused.exit_code if "error" in shown else 0
@@ -153,7 +166,8 @@ _AUDIT_WORDS = {
 def _audit(options: argparse.Namespace) -> int:
     from blizzard.auditing import audit_job
 
-    found = audit_job(make_job(options), counts_rows=not options.no_rows)
+    with job_of(options) as job:
+        found = audit_job(job, counts_rows=not options.no_rows)
     problems = found.problems
     if options.json:
         print_json(asdict(found) | {"ok": not problems})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from blizzard.arguments import add_config_arguments
+from blizzard.arguments import add_committer_argument, add_config_arguments
 
 SHOWN_CHARS = 500
 _REPLAY_HELP = """Parse the lines in quarantine once more, with the table's schema as it is now, and append those that
@@ -46,7 +46,8 @@ def add_dlq_parser(commands: Any) -> None:
     _table_arguments(replay, pipeline="the pipeline's name, as its runs are given it; default: derived from the source")
     replay.add_argument("--accept-quarantine-loss", action="store_true", help="as for run")
     # What only a new table or a new pipeline needs.
-    replay.set_defaults(schema=None, infer=False, hints=None, start_from=None)
+    replay.set_defaults(schema=None, infer=False, hints=None, start_from=None, adopt=False)
+    add_committer_argument(replay)
 
     purge = actions.add_parser("purge", help="delete records from quarantine for ever")
     _table_arguments(purge)

@@ -132,17 +132,18 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _replay(options: argparse.Namespace) -> int:
-    from blizzard.cli import make_job
+    from blizzard.cli import job_of
     from blizzard.progress import TerminalProgress
     from blizzard.replay import replay_job
 
     if options.quarantine is not None:
         options.assignments = [*options.assignments, f"quarantine.path={options.quarantine}"]
-    job, progress = make_job(options), TerminalProgress()
-    try:
-        done = replay_job(job, _selection(options), progress=progress)
-    finally:
-        progress.close()
+    progress = TerminalProgress()
+    with job_of(options) as job:
+        try:
+            done = replay_job(job, _selection(options), progress=progress)
+        finally:
+            progress.close()
     if options.json:
         _print(orjson.dumps(asdict(done)).decode())
     elif done.replayed:

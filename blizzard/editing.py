@@ -66,7 +66,7 @@ def plan_skip(job: Job, path: str) -> Edit:
 
 def apply_edit(job: Job, edit: Edit) -> tuple[int, int]:
     """The sequence and the version the change was committed in."""
-    table = open_existing(job.config)
+    table = job.open_table()
     before = _position(job, table)
     return _commit(table, replace(before, source_state=_with(before.source_state, edit)))
 
@@ -172,7 +172,7 @@ def _commit(table: DeltaRsTable, before: CheckpointState, *, goes_back_over: ran
         CommitRequest.of(checkpoint, ()),
         checkpoint.state,
         planned_ms=planned_ms,
-        attempts=3,
+        attempts=8,
         clock=clock,
         progress=SilentProgress(),
     )

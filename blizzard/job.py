@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from blizzard.cleaning import Cleaning
@@ -77,18 +77,24 @@ class Job:
     start_from: StartFrom | None
     schema: DeltaSchema | None  # as the user gave it, or for a new table as inferred
     table_access: Access = NO_ACCESS
+    session: Callable[[], Any] | None = field(default=None, repr=False)  # for a committer that needs one
     max_batches: int | None = None
     accepts_quarantine_loss: bool = False
 
     def place(self, layout: TableLayout | None = None) -> DeltaRsPlace:
         """`layout` is for making the table."""
-        return DeltaRsPlace(
-            root=self.table_root,
+        return make_place(
+            self.config,
+            self.table_root,
+            self.table_access,
+            self.session,
             schema=layout.schema if layout else None,
             partition_by=layout.partition_by if layout else (),
-            clock=SystemClock(),
-            access=self.table_access,
         )
+
+    def open_table(self) -> DeltaRsTable:
+        """The table as the job's committer opens it; raises where there is none."""
+        return _require_table(self.place())
 
     @property
     def quarantine_root(self) -> str:
@@ -167,6 +173,7 @@ def make_job(
     schema: Any = None,
     accepts_quarantine_loss: bool = False,
     spark_settings: Mapping[str, str] | None = None,
+    session: Callable[[], Any] | None = None,
 ) -> Job:
     """`schema` is one that the configuration cannot hold: whatever object `load_schema` takes. `spark_settings` are
     those of a session that runs already; they may say how to get to S3."""
@@ -192,9 +199,54 @@ def make_job(
         pipeline=name,
         start_from=StartFrom(adopts=True) if adopts else parse_start_from(start_from, location),
         schema=_given_schema(config, schema),
+        session=session,
         max_batches=max_batches,
         accepts_quarantine_loss=accepts_quarantine_loss,
     )
+
+
+def make_place(
+    config: Config, root: str, access: Access, session: Callable[[], Any] | None, **new_table: Any
+) -> DeltaRsPlace:
+    """Where the table is, for the committer that the configuration names."""
+    made = {"schema": None} | new_table
+    if config["table.committer"] == "delta-rs":
+        return DeltaRsPlace(root=root, clock=SystemClock(), access=access, **made)
+    from blizzard.delta.spark_place import DeltaSparkPlace
+
+    if session is None:
+        raise ConfigError("the delta-spark committer needs a Spark session", kind="usage")
+    return DeltaSparkPlace(
+        root=root,
+        clock=SystemClock(),
+        access=access,
+        session=session,
+        is_sole_writer=config["table.sole_writer"],
+        **made,
+    )
+
+
+def _require_table(place: DeltaRsPlace) -> DeltaRsTable:
+    table = place.open()
+    if table is None:
+        raise ConfigError(f"there is no Delta table at {place.root}", kind="table_not_found")
+    return table
+
+
+def with_table_path(config: Config, session: Callable[[], Any]) -> Config:
+    """With the path of a table that was given by its name in the session's catalog."""
+    name = config["table.path"]
+    if name is None:
+        return config
+    if config["table.committer"] != "delta-spark":
+        if name.startswith("catalog:"):
+            raise ConfigError("a table by its catalog name needs the committer delta-spark", kind="usage")
+        return config
+    from blizzard.delta.spark_place import is_catalog_name, resolve_name
+
+    if not is_catalog_name(name):
+        return config
+    return replace(config, values={**config.values, "table.path": resolve_name(session(), name)})
 
 
 def source_location(config: Config, spark_settings: Mapping[str, str] | None = None) -> SourceLocation:
@@ -249,9 +301,12 @@ def open_for_writing(job: Job) -> DeltaRsTable | None:
 
 
 def open_existing(config: Config) -> DeltaRsTable:
+    """For looking at it: whoever commits to it, its log is read the same way."""
     root = locate(config.require("table.path", "--table"), what="table")
-    place = DeltaRsPlace(root=root, schema=None, clock=SystemClock(), access=config.access("table", root))
-    table = place.open()
-    if table is None:
-        raise ConfigError(f"there is no Delta table at {root}", kind="table_not_found")
-    return table
+    access = config.access("table", root)
+    return _require_table(DeltaRsPlace(root=root, schema=None, clock=SystemClock(), access=access))
+
+
+def open_for_commit(config: Config, session: Callable[[], Any]) -> DeltaRsTable:
+    root = locate(config.require("table.path", "--table"), what="table")
+    return _require_table(make_place(config, root, config.access("table", root), session))

@@ -184,7 +184,17 @@ KEYS: dict[str, Key] = {
         help="columns saying where a row is from: `source_file`, `source_line`, `ingested_at`, `sequence`,"
         " `record_key`, or `all`",
     ),
-    "table.committer": Key(parse=_choice("delta-rs"), default="delta-rs", help="`delta-rs`"),
+    "table.committer": Key(
+        parse=_choice("delta-rs", "delta-spark"),
+        default="delta-rs",
+        help="who commits: `delta-rs`, or `delta-spark`, the session's own Delta (`--committer`)",
+    ),
+    "table.sole_writer": Key(
+        parse=_flag,
+        default=False,
+        help="no other process commits to the table: `delta-spark` needs your word where Spark's log store does not"
+        " arbitrate (local disk, S3)",
+    ),
     "schema.ddl": Key(parse=_text, default=None, help="Spark DDL of a new table (`--schema`)"),
     "schema.file": Key(parse=_text, default=None, help="file with Spark DDL or Spark JSON (`--schema`)"),
     "schema.evolution": Key(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 from blizzard.core.types import BatchPlan, BatchResult
@@ -26,6 +29,17 @@ class TerminalProgress:
 
     def warn(self, message: str) -> None:
         self._line(f"warning: {message}")
+
+    @contextmanager
+    def hearing_retries(self) -> Iterator[None]:
+        """What the stores say about requests they make again is a warning like any other."""
+        handler = _ToProgress(self)
+        log = logging.getLogger("blizzard")
+        log.addHandler(handler)
+        try:
+            yield
+        finally:
+            log.removeHandler(handler)
 
     def planned(self, plan: BatchPlan, *, sequence: int, backlog_files: int) -> None:
         self._total = self._done + backlog_files
@@ -69,6 +83,15 @@ class TerminalProgress:
             f"\r\x1b[K{bar} {self._done}/{self._total} files  {self._records:,} records  {self._rate()}  {what}"
         )
         self._out.flush()
+
+
+class _ToProgress(logging.Handler):
+    def __init__(self, progress: TerminalProgress) -> None:
+        super().__init__(logging.WARNING)
+        self._progress = progress
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._progress.warn(record.getMessage())
 
 
 class SilentProgress:

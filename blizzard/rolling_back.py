@@ -187,7 +187,7 @@ def apply_rollback(
             raise Refused("the table changed meanwhile; nothing was rolled back. Run again.", kind="rollback_changed")
 
     version = commit_batch(
-        table, request, after, planned_ms=planned_ms, attempts=3, clock=clock, progress=progress, verify=verify
+        table, request, after, planned_ms=planned_ms, attempts=8, clock=clock, progress=progress, verify=verify
     )
     quarantine.settle(after)
     return after.sequence, version

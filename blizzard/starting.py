@@ -49,7 +49,7 @@ class RunSettings:
     max_held_files: int = 1_000
     late: LatePolicy = field(default_factory=LatePolicy)
     cleaning: Cleaning | None = None
-    commit_attempts: int = 3
+    commit_attempts: int = 8
 
 
 def check_start_from(start_from: StartFrom | None, listing: Sequence[SourceFile]) -> None:

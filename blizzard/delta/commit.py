@@ -12,6 +12,7 @@ from dataclasses import replace
 from blizzard.core.outcome import Landed, NotLanded, TakenByOther, TakenByOurselves, decide_commit_outcome
 from blizzard.core.recover import check_rewrites
 from blizzard.core.state import CheckpointState
+from blizzard.delta.errors import plain
 from blizzard.errors import BlizzardError, Fenced, Refused, Temporary
 from blizzard.ports import Clock, CommitRequest, Progress, Table
 from blizzard.testing.faults import reach
@@ -57,11 +58,16 @@ def commit_batch(
             return version
         if attempt == attempts:
             break
-        delay_s = min(10.0, 0.1 * 2**attempt) * random.uniform(0.8, 1.2)
-        progress.warn(f"commit of sequence {state.sequence}: attempt {attempt}/{attempts} in {delay_s:.1f}s: {cause}")
+        # Whoever else commits to the table makes an attempt fail: pauses are short, and there are some of them.
+        delay_s = min(2.0, 0.05 * 2**attempt) * random.uniform(0.5, 1.5)
+        progress.warn(
+            f"commit of sequence {state.sequence}: attempt {attempt + 1}/{attempts} in {delay_s:.1f}s:"
+            f" {plain(cause) if cause is not None else 'the version was taken'}"
+        )
         clock.sleep(delay_s)
     raise Temporary(
-        f"sequence {state.sequence} could not be committed in {attempts} attempts ({cause}). Nothing was lost:"
+        f"sequence {state.sequence} could not be committed in {attempts} attempts"
+        f" ({plain(cause) if cause is not None else 'unknown'}). Nothing was lost:"
         f" the next run recovers from the log.",
         kind="commit_failed",
     ) from cause

@@ -18,16 +18,18 @@ from blizzard.schema import DeltaSchema
 _HONOURED = frozenset(
     [
         *("appendOnly", "changeDataFeed", "deletionVectors", "invariants", "timestampNtz", "v2Checkpoint"),
-        *("checkConstraints", "columnMapping", "generatedColumns"),
+        *("checkConstraints", "columnMapping", "generatedColumns", "variantType", "variantType-preview"),
     ]
 )
 # What delta-rs does not commit to, and Spark's own transaction takes care of; the last row again only where used.
 _SPARK_COMMITS = frozenset(
     [
         *("clustering", "domainMetadata", "inCommitTimestamp", "rowTracking", "vacuumProtocolCheck"),
-        *("allowColumnDefaults", "identityColumns"),
+        *("typeWidening", "checkpointProtection", "variantShredding", "allowColumnDefaults", "identityColumns"),
     ]
 )
+# Another process decides who wins a version, or may.
+CATALOG_MANAGED = frozenset(["catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview"])
 
 # What a column's metadata asks of whoever writes it.
 _COLUMN_DUTIES = {
@@ -41,6 +43,12 @@ _COLUMN_DUTIES = {
 
 def check_features(schema: DeltaSchema, protocol: Any, metadata: Any, *, committer: str = "delta-rs") -> None:
     configuration, features = dict(metadata.configuration), _writer_features(protocol)
+    if features & CATALOG_MANAGED:
+        raise Refused(
+            "the table is managed by its catalog, which decides about commits; blizzard commits to the log itself, and"
+            " would be overruled or overrule others. Use an external table.",
+            kind="catalog_managed",
+        )
     problem = _find_problem(schema, configuration) or _find_unknown(features, _HONOURED | _SPARK_COMMITS)
     if problem is not None:
         raise Refused(f"blizzard cannot write this table: {problem}", kind="table_feature")

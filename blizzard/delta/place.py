@@ -95,6 +95,9 @@ class DeltaRsPlace:
             raise ConfigError(
                 f"the table at {self.root} could not be created: {plain(error)}", kind="table_create"
             ) from error
+        self.check_same_layout(made, error)
+
+    def check_same_layout(self, made: DeltaRsTable, error: Exception | None) -> None:
         assert self.schema is not None
         if made.partition_columns != self.partition_by or _derived(made.schema) != _derived(self.schema):
             raise Temporary(

@@ -82,6 +82,8 @@ class DeltaRsTable:
     def indexed_columns(self) -> int:
         if "delta.dataSkippingStatsColumns" in self.configuration:
             return -1  # it may name any column, and readers count on the named ones
+        if "clustering" in (self._handle.protocol().writer_features or ()):
+            return -1  # it may be clustered by any column, and those must have statistics
         value = self.configuration.get("delta.dataSkippingNumIndexedCols", "32")
         return int(value) if re.fullmatch(r"-?\d+", value) else 32
 
@@ -212,7 +214,7 @@ class DeltaRsTable:
             AddAction(
                 path=file.path,
                 size=file.size_bytes,
-                partition_values=_partition_values(file, partition_by),
+                partition_values=partition_values(file, partition_by),
                 modification_time=file.modified_ms,
                 data_change=True,
                 stats=file.stats,
@@ -229,7 +231,13 @@ class DeltaRsTable:
             mode="append",
             schema=self._handle.schema(),
             partition_by=list(partition_by),
-            commit_properties=CommitProperties(app_transactions=txns, custom_metadata={"userMetadata": request.ledger}),
+            commit_properties=CommitProperties(
+                app_transactions=txns,
+                # Without the last two, Spark takes an append for a commit that has read the table.
+                custom_metadata={"userMetadata": request.ledger, "isBlindAppend": True, "readVersion": self.version},
+                # The version after the one that was looked at, or none: what landed in between has to be looked at.
+                max_commit_retries=0,
+            ),
             post_commithook_properties=_HOOKS,
         )
         reach("commit.answer")
@@ -274,7 +282,7 @@ def open_handle(root: str, access: Access, *, version: int | None = None) -> Del
     return DeltaTable(delta_uri(root), version=version, storage_options=access.for_delta_rs(root))
 
 
-def _partition_values(file: DataFile, partition_by: tuple[str, ...]) -> dict[str, str | None]:
+def partition_values(file: DataFile, partition_by: tuple[str, ...]) -> dict[str, str | None]:
     # delta-rs commits a file that lacks a value, and reads null for it.
     if tuple(name for name, _ in file.partition_values) != partition_by:
         now = ", ".join(partition_by) or "nothing"

@@ -17,6 +17,7 @@ from blizzard.editing import export_position, import_position
 from blizzard.errors import Refused
 from blizzard.ports import CommitRequest
 from blizzard.rolling_back import apply_rollback, prepare_rollback
+from blizzard.testing import faults
 from tests.contract.in_process import BEGINNING, Flow, newest, touch_again, write_foreign
 from tests.contract.replaying import quarantined_flow, replay_in
 from tests.contract.test_hostile_log import change_payload, clean_up
@@ -239,12 +240,11 @@ def test_a_crash_at_any_point_is_resumed(tmp_path: Path, monkeypatch: pytest.Mon
         write(flow.src / f"{number}.ndjson", b'{"id":%d}\nnot json %d\n' % (number, number))
         flow.run()
 
-    def die(at: str) -> None:
-        if at == point:
-            raise Died
+    def die(action: str, at: str) -> None:
+        raise Died
 
-    for module in ("table", "quarantine"):
-        monkeypatch.setattr(f"blizzard.delta.{module}.reach", die)
+    monkeypatch.setattr(faults, "_act", die)
+    monkeypatch.setenv("BLIZZARD_FAULT", f"{point}=kill")
     with pytest.raises(Died):
         roll_back(flow, 1)
     monkeypatch.undo()

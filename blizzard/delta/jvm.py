@@ -1,0 +1,123 @@
+"""Delta's own classes in the session's JVM: what differs between delta-spark 3.3 (Scala 2.12) and 4.x (2.13) is here.
+
+Everything runs in a session cloned from the user's, with settings of its own; the user's keeps its settings.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import orjson
+
+from blizzard.errors import ConfigError
+
+_DELTA = "org.apache.spark.sql.delta"
+_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_CONF = {
+    # No retry of its own: a commit is the version after the snapshot that was looked at, or none. With retries an
+    # append landed after a concurrent INSERT OVERWRITE and after a RESTORE (measured).
+    "spark.databricks.delta.maxCommitAttempts": "0",
+    "spark.databricks.delta.postCommitHook.throwOnError": "false",
+    "spark.databricks.delta.history.metricsEnabled": "false",  # Delete asks for metrics that only a query has
+}
+
+
+class DeltaJvm:
+    def __init__(self, spark: Any) -> None:
+        _require_classic(spark)
+        self.jvm = spark._jvm
+        self.none = self.jvm.scala.Option.empty()
+        users = spark._jsparkSession
+        # Spark 4 has an abstract SparkSession, and the real one in `classic`.
+        api = self.jvm.org.apache.spark.sql
+        self._sessions = api.classic.SparkSession if ".classic." in users.getClass().getName() else api.SparkSession
+        self.session = users.cloneSession()
+        for key, value in _CONF.items():
+            self.session.conf().set(key, value)
+        # Every part of a name is a round trip, and so is every lookup: 2,000 actions took 5 s without these.
+        self.named = cache(self._named)
+        self._to_seq = self.jvm.org.apache.spark.api.python.PythonUtils.toSeq
+        _require_delta(self.named("DeltaLog"))
+        self._parse = self.named("actions.Action").fromJson
+
+    def _named(self, name: str) -> Any:
+        """A class of Delta's, nested (`A$B`) or not; of a companion (`A$`) its one object."""
+        found = self.jvm
+        for part in f"{_DELTA}.{name}".split("."):
+            found = getattr(found, part)
+        return getattr(found, "MODULE$") if name.endswith("$") else found
+
+    def some(self, value: Any) -> Any:
+        return self.jvm.scala.Option.apply(value)
+
+    def java_list(self, items: Sequence[Any]) -> Any:
+        made = self.jvm.java.util.ArrayList()
+        for item in items:
+            made.add(item)
+        return made
+
+    def seq(self, items: Sequence[Any]) -> Any:
+        return self._to_seq(self.java_list(items))
+
+    def action(self, action: Mapping[str, Any]) -> Any:
+        return self._parse(orjson.dumps(action).decode())
+
+    def write_operation(self, partition_by: Sequence[str], user_metadata: str) -> Any:
+        """DeltaOperations.Write: 4 arguments up to Delta 4.0, 7 in 4.1, 9 since 4.3; the newer ones have defaults."""
+        operation, companion = self.named("DeltaOperations$Write"), self.named("DeltaOperations$Write$")
+        mode = self.jvm.org.apache.spark.sql.SaveMode.Append
+        arguments = [mode, self.some(self.seq(partition_by)), self.none, self.some(user_metadata)]
+        arity = operation._java_lang_class.getConstructors()[0].getParameterCount()
+        arguments += [getattr(companion, f"apply$default${n}")() for n in range(len(arguments) + 1, arity + 1)]
+        return operation(*arguments)
+
+    def delete_operation(self) -> Any:
+        """DeltaOperations.Delete: one argument in every version, and no room for user metadata."""
+        return self.named("DeltaOperations$Delete")(self.seq([]))
+
+    @contextmanager
+    def active(self, *, user_metadata: str | None = None) -> Iterator[None]:
+        """Delta asks the thread for its session at every turn, and takes the default one where the thread has none; a
+        Python thread is one JVM thread."""
+        before = self._sessions.getActiveSession()
+        self._sessions.setActiveSession(self.session)
+        if user_metadata is not None:
+            self.session.conf().set(_USER_METADATA, user_metadata)
+        try:
+            yield
+        finally:
+            if user_metadata is not None:
+                self.session.conf().unset(_USER_METADATA)
+            if before.isDefined():
+                self._sessions.setActiveSession(before.get())
+            else:
+                self._sessions.clearActiveSession()
+
+
+def _require_classic(spark: Any) -> None:
+    if getattr(spark, "_jvm", None) is None:
+        raise ConfigError(
+            "the delta-spark committer works inside the driver's JVM, which a Spark Connect session does not give. Use"
+            " the delta-rs committer, or a classic session.",
+            kind="no_jvm",
+        )
+    if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() == "false":
+        raise ConfigError(
+            "the delta-spark committer needs a JVM thread for each Python thread: unset PYSPARK_PIN_THREAD",
+            kind="usage",
+        )
+
+
+def _require_delta(delta_log: Any) -> None:
+    try:
+        delta_log._java_lang_class  # noqa: B018
+    except AttributeError as e:  # a package, because there is no such class
+        raise ConfigError(
+            "the delta-spark committer needs Delta's JARs in the Spark session: spark-submit --packages"
+            " io.delta:delta-spark_2.13:VERSION, or spark.conf.spark.jars; see blizzard doctor",
+            kind="no_delta_jars",
+        ) from e

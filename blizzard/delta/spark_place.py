@@ -1,0 +1,114 @@
+"""Where a table is that the session's own Delta commits to: a path, or a name in the session's catalog."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from deltalake.exceptions import DeltaError
+
+from blizzard.core.codec import fence_app_id
+from blizzard.delta import log
+from blizzard.delta.arbitration import check_arbitration
+from blizzard.delta.errors import cannot_open, plain
+from blizzard.delta.features import CATALOG_MANAGED
+from blizzard.delta.jvm import DeltaJvm
+from blizzard.delta.place import DeltaRsPlace
+from blizzard.delta.spark_table import DeltaSparkTable, log_store_of, open_log, start_transaction
+from blizzard.delta.table import RETENTION_KEY, TXN_RETENTION, open_handle
+from blizzard.errors import ConfigError, Refused, Temporary
+from blizzard.store import open_store
+from blizzard.store.uri import is_local, locate
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*){1,2}")
+_PREFIX = "catalog:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaSparkPlace(DeltaRsPlace):
+    session: Callable[[], Any]
+    is_sole_writer: bool = False
+
+    def open(self) -> DeltaSparkTable | None:
+        store = open_store(self.root, self.access)
+        if next(store.walk(log.LOG_FOLDER), None) is None:
+            self._require_room(store)
+            return None
+        try:
+            handle = open_handle(self.root, self.access)
+        except (DeltaError, OSError, ValueError) as e:
+            raise cannot_open(f"the table at {self.root}", self.root, e) from e
+        return DeltaSparkTable(self.root, handle, self.session, self.access, is_sole_writer=self.is_sole_writer)
+
+    def create(self, pipeline: str) -> None:
+        """By the session's Delta, so that its log store has the first word as well as the last."""
+        if self.schema is None:
+            raise ConfigError("a new table needs a schema", kind="schema")
+        spark = self.session()
+        jvm = DeltaJvm(spark)
+        delta_log = open_log(jvm, spark, self.root)
+        check_arbitration(log_store_of(jvm, delta_log), self.root, is_sole_writer=self.is_sole_writer)
+        fence = {"appId": fence_app_id(pipeline), "version": 0, "lastUpdated": self.clock.now_ms()}
+        try:
+            with jvm.active():
+                snapshot = delta_log.update(False, jvm.none, jvm.none)
+                transaction = start_transaction(jvm, delta_log, snapshot, fence_app_id(pipeline))
+                transaction.updateMetadata(jvm.action({"metaData": self._metadata()}), False)
+                operation = jvm.write_operation(self.partition_by, "blizzard: table made")
+                transaction.commit(jvm.seq([jvm.action({"txn": fence})]), operation)
+        except Exception as e:  # another driver may have been faster, or the answer may be lost: the log says which
+            made = self.open()
+            if made is None:
+                raise Temporary(
+                    f"the table at {self.root} could not be created: {plain(e)[:500]}. Run again.", kind="table_create"
+                ) from e
+            self.check_same_layout(made, e)
+        if is_local(self.root):
+            log.sync_commit(open_store(self.root, self.access), 0)
+
+    def _metadata(self) -> dict[str, Any]:
+        return {
+            "id": str(uuid.uuid4()),
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": orjson.dumps(self.schema).decode(),
+            "partitionColumns": list(self.partition_by),
+            "createdTime": self.clock.now_ms(),
+            "configuration": {RETENTION_KEY: TXN_RETENTION},
+        }
+
+
+def is_catalog_name(table: str) -> bool:
+    """`db.events`, or anything after `catalog:`; a path that exists is a path."""
+    return table.startswith(_PREFIX) or (_NAME.fullmatch(table) is not None and not os.path.exists(table))
+
+
+def resolve_name(spark: Any, table: str) -> str:
+    """The path of a Delta table in the session's catalog."""
+    name = table.removeprefix(_PREFIX)
+    try:
+        detail = spark.sql(f"DESCRIBE DETAIL {_quoted(name)}").collect()[0].asDict()
+    except Exception as e:
+        raise ConfigError(
+            f"the catalog has no table {name} that can be described ({plain(e).splitlines()[0][:300]}). Make it first"
+            f" with CREATE TABLE … USING delta, or give a path instead of a name.",
+            kind="table_not_found",
+        ) from e
+    if detail.get("format") != "delta":
+        raise ConfigError(f"{name} is a {detail.get('format')} table, not a Delta table", kind="not_a_delta_table")
+    features = set(detail.get("tableFeatures") or ())
+    if features & CATALOG_MANAGED:
+        raise Refused(
+            f"{name} is managed by its catalog, which decides about commits; blizzard commits to the log itself, and"
+            f" would be overruled or overrule others. Use an external table.",
+            kind="catalog_managed",
+        )
+    return locate(str(detail["location"]), what="table")
+
+
+def _quoted(name: str) -> str:
+    return ".".join(f"`{part}`" for part in name.replace("`", "").split("."))

@@ -1,0 +1,14 @@
+"""New columns, bad records and late files through the delta-spark committer: the tests of the contract once more."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract import test_evolution_contract
+from tests.contract.test_evolution_contract import *  # noqa: F403
+from tests.spark.test_committer_contract import _tests_of, committed_by_spark
+
+__all__ = ["committed_by_spark"]
+pytestmark = pytest.mark.spark
+
+globals().update(_tests_of(test_evolution_contract))
