@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from blizzard import __version__
 from blizzard.arguments import (
+    add_committer_argument,
     add_config_arguments,
     add_hints_argument,
     add_job_arguments,
@@ -97,6 +98,15 @@ def build_parser() -> argparse.ArgumentParser:
     audit.add_argument("--no-rows", action="store_true", help="do not read the table's own source_file column")
     audit.add_argument("--check", action="store_true", help="exit 5 if anything is not as it should be")
     audit.add_argument("--json", action="store_true", help="as one JSON object, with all names")
+
+    doctor = commands.add_parser(
+        "doctor",
+        help="is this machine, and this table, fit for a run; which committer does it need",
+        description="Look at Java, packages and a table: which committer can write it and why, whether other writers"
+        " are kept apart, what would expire. Changes nothing. Exits 3 if a run would stop.",
+    )
+    add_table_arguments(doctor)
+    add_committer_argument(doctor)
 
     orphans = commands.add_parser(
         "vacuum-orphans",
@@ -197,7 +207,7 @@ def job_of(options: argparse.Namespace) -> Iterator[Any]:
     from blizzard.session import LazySession, settings_of
 
     config = config_of(options)
-    session = LazySession(config.spark_conf)
+    session = LazySession(config.spark_conf, with_delta=config["table.committer"] == "delta-spark")
     options.session = session
     try:
         yield _make_job(options, job.with_table_path(config, session.get), session.get, settings_of(None))

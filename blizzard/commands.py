@@ -40,6 +40,8 @@ def dispatch(options: argparse.Namespace) -> int:
             return _status(options)
         case "vacuum-orphans":
             return _vacuum_orphans(options)
+        case "doctor":
+            return _doctor(options)
         case "audit":
             return _audit(options)
         case "checkpoint":
@@ -66,7 +68,7 @@ def open_table(options: argparse.Namespace) -> DeltaRsTable:
 def table_for_commit(options: argparse.Namespace) -> Iterator[DeltaRsTable]:
     """The table as the chosen committer opens it."""
     config = config_of(options, **{"table.committer": options.committer})
-    session = LazySession(config.spark_conf)
+    session = LazySession(config.spark_conf, with_delta=config["table.committer"] == "delta-spark")
     try:
         yield open_for_commit(with_table_path(config, session.get), session.get)
     finally:
@@ -149,6 +151,19 @@ def _status_rows(p: PipelineStatus) -> Iterable[tuple[str, str]]:
 
 def time_text(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, tz=timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from blizzard.doctor import examine
+
+    config = config_of(options, **{"table.committer": options.committer})
+    findings = examine(config, with_table=config["table.path"] is not None)
+    if options.json:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        for finding in findings:
+            print_line(f"{finding.verdict:<8} {finding.about:<12} {finding.text}")
+    return Refused.exit_code if any(f.verdict == "problem" for f in findings) else 0
 
 
 _AUDIT_WORDS = {

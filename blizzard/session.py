@@ -31,8 +31,9 @@ class LazySession:
     A scheduled run that finds nothing new never pays for a JVM.
     """
 
-    def __init__(self, conf: Mapping[str, str]) -> None:
-        self._conf = conf
+    def __init__(self, conf: Mapping[str, str], *, with_delta: bool = False) -> None:
+        """`with_delta`: a session started here has Delta's JARs, for the committer that needs them."""
+        self._conf, self._with_delta = conf, with_delta
         self._session: Any = None
         self._owned = False
         self._starting: Future[tuple[Any, bool]] | None = None
@@ -48,7 +49,8 @@ class LazySession:
         if self._session is None:
             started = time.monotonic()
             before = signal.getsignal(signal.SIGINT)
-            self._session, self._owned = _start(self._conf) if self._starting is None else self._starting.result()
+            starting = self._starting
+            self._session, self._owned = self._start() if starting is None else starting.result()
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGINT, before)  # pyspark puts in a handler of its own, which cancels all jobs
             self.startup_seconds = time.monotonic() - started
@@ -62,12 +64,15 @@ class LazySession:
 
     def _start_into(self, starting: Future[tuple[Any, bool]]) -> None:
         try:
-            starting.set_result(_start(self._conf))
+            starting.set_result(self._start())
         except BaseException as e:
             starting.set_exception(e)
 
+    def _start(self) -> tuple[Any, bool]:
+        return _start(self._conf, self._with_delta)
 
-def _start(conf: Mapping[str, str]) -> tuple[Any, bool]:
+
+def _start(conf: Mapping[str, str], with_delta: bool) -> tuple[Any, bool]:
     from pyspark.sql import SparkSession  # half a second that --help and status need not pay
 
     active = SparkSession.getActiveSession()
@@ -85,12 +90,32 @@ def _start(conf: Mapping[str, str]) -> tuple[Any, bool]:
         # Otherwise the workers run whatever python3 is first on PATH, without this environment's packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("blizzard")
+    if with_delta and not submitted and not connect:
+        builder = _with_delta(builder, conf)
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
         return builder.getOrCreate(), not submitted
     except Exception as e:
         raise Temporary(f"the Spark session could not be started: {e}", kind="spark_session") from e
+
+
+def _with_delta(builder: Any, conf: Mapping[str, str]) -> Any:
+    """Delta's JARs of the version that is installed for Python, unless the user names some."""
+    builder = builder.config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension").config(
+        "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    )
+    if "spark.jars" in conf or "spark.jars.packages" in conf:
+        return builder
+    try:
+        from delta import configure_spark_with_delta_pip
+    except ImportError as e:
+        raise ConfigError(
+            "the delta-spark committer needs Delta's JARs: pip install delta-spark, or name them with"
+            " spark.conf.spark.jars.packages",
+            kind="no_delta_jars",
+        ) from e
+    return configure_spark_with_delta_pip(builder)
 
 
 def settings_of(spark: Any) -> dict[str, str]:

@@ -113,11 +113,11 @@ def _require_classic(spark: Any) -> None:
 
 
 def _require_delta(delta_log: Any) -> None:
-    try:
-        delta_log._java_lang_class  # noqa: B018
-    except AttributeError as e:  # a package, because there is no such class
+    from py4j.java_gateway import JavaPackage
+
+    if isinstance(delta_log, JavaPackage):  # what py4j gives for a name that is no class
         raise ConfigError(
             "the delta-spark committer needs Delta's JARs in the Spark session: spark-submit --packages"
             " io.delta:delta-spark_2.13:VERSION, or spark.conf.spark.jars; see blizzard doctor",
             kind="no_delta_jars",
-        ) from e
+        )

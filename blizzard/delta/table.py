@@ -71,6 +71,14 @@ class DeltaRsTable:
         return fingerprint(self.schema)
 
     @property
+    def protocol(self) -> Any:
+        return self._handle.protocol()
+
+    @property
+    def metadata(self) -> Any:
+        return self._handle.metadata()
+
+    @property
     def configuration(self) -> dict[str, str]:
         return dict(self._handle.metadata().configuration)
 

@@ -1,4 +1,4 @@
-"""The delta-spark committer keeps the contract that delta-rs keeps: the same tests, with the place of the flow replaced."""
+"""The delta-spark committer keeps the contract that delta-rs keeps: the same tests, with another place."""
 
 from __future__ import annotations
 

@@ -1,0 +1,188 @@
+"""`blizzard doctor`: whether this machine and this table are fit for a run, which committer fits, and why.
+
+Looks and changes nothing. Each finding is one line with a verdict, so that a person who is paged can read it out.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import orjson
+
+from blizzard.config import Config
+from blizzard.core.log import pipelines_of
+from blizzard.delta import log
+from blizzard.delta.features import check_features
+from blizzard.delta.table import DeltaRsTable
+from blizzard.errors import BlizzardError, Refused
+from blizzard.job import open_existing
+from blizzard.store import open_store
+from blizzard.store.uri import is_local, locate
+
+_RECENT_COMMITS = 50
+_PACKAGES = ("pyspark", "delta-spark", "deltalake", "pyarrow", "s3fs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """`verdict`: ok, note (nothing to do), warning (look at it) or problem (a run would stop)."""
+
+    verdict: str
+    about: str
+    text: str
+
+
+def examine(config: Config, *, with_table: bool) -> list[Finding]:
+    findings = list(_machine())
+    if with_table:
+        try:
+            findings += _table(config)
+        except BlizzardError as e:
+            findings.append(Finding(verdict="problem", about="table", text=f"{e} [{e.kind}]"))
+    return findings
+
+
+def _machine() -> Iterator[Finding]:
+    yield _java()
+    for package in _PACKAGES:
+        try:
+            version = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            needed = {"delta-spark": "only the delta-spark committer needs it", "s3fs": "only s3:// needs it"}
+            why = needed.get(package)
+            yield Finding(
+                verdict="note" if why else "problem",
+                about=package,
+                text=f"not installed; {why or 'blizzard needs it: pip install ' + package}",
+            )
+        else:
+            yield Finding(verdict="ok", about=package, text=version)
+    yield from _databricks()
+
+
+def _java() -> Finding:
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    if not java or not os.access(java, os.X_OK):
+        return Finding(verdict="problem", about="java", text="not found: install a JDK 17, or set JAVA_HOME")
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', told)
+    version = int(match.group(2) if match and match.group(1) == "1" else match.group(1)) if match else 0
+    if version < 17:
+        return Finding(
+            verdict="problem", about="java", text=f"Java {version or 'unknown'} at {java}: Spark 4 needs Java 17 or 21"
+        )
+    return Finding(verdict="ok", about="java", text=f"Java {version}")
+
+
+def _databricks() -> Iterator[Finding]:
+    """Tasks write Parquet from Python workers, which not every kind of compute lets reach a bucket."""
+    runtime = os.environ.get("DATABRICKS_RUNTIME_VERSION")
+    if runtime is None:
+        return
+    yield Finding(
+        verdict="warning",
+        about="databricks",
+        text=f"runtime {runtime}: Python workers must reach the store with credentials of their own: dedicated (single"
+        " user) access mode with an instance profile, or storage_options; standard (shared) access mode and serverless"
+        " compute keep them from it. Use external tables by path: managed ones are the catalog's to commit to",
+    )
+
+
+def _table(config: Config) -> Iterator[Finding]:
+    table = open_existing(config)
+    yield Finding(verdict="ok", about="table", text=f"version {table.version} at {table.root}, id {table.table_id}")
+    fits = dict(_committers(table))
+    for name, problem in fits.items():
+        yield Finding(verdict="ok" if problem is None else "note", about=name, text=problem or "can write this table")
+    yield from _choice(table, fits, config)
+    yield from _writers(table, config)
+    yield from _retention(table)
+    pipelines = pipelines_of(islice(table.scan_back(), _RECENT_COMMITS))
+    named = ", ".join(f"{name} (sequence {state.sequence})" for name, (_, state) in sorted(pipelines.items()))
+    yield Finding(verdict="ok", about="pipelines", text=named or "none in the last commits")
+
+
+def _committers(table: DeltaRsTable) -> Iterator[tuple[str, str | None]]:
+    for name in ("delta-rs", "delta-spark"):
+        try:
+            check_features(table.schema, table.protocol, table.metadata, committer=name)
+        except Refused as e:
+            yield name, str(e)
+        else:
+            yield name, None
+
+
+def _choice(table: DeltaRsTable, fits: dict[str, str | None], config: Config) -> Iterator[Finding]:
+    chosen = config["table.committer"]
+    if fits["delta-rs"] is not None and fits["delta-spark"] is not None:
+        text = "neither committer can write this table"
+        yield Finding(verdict="problem", about="committer", text=text)
+    elif fits[chosen] is not None:
+        other = "delta-spark" if chosen == "delta-rs" else "delta-rs"
+        yield Finding(
+            verdict="problem", about="committer", text=f"this table needs --committer {other}: {fits[chosen]}"
+        )
+    elif chosen == "delta-spark" and (is_local(table.root) or table.root.startswith("s3://")):
+        text = (
+            "delta-spark: Spark's log store does not keep two processes apart here; the run asks for"
+            " table.sole_writer=true, or a log store that does (S3DynamoDBLogStore). delta-rs needs neither"
+        )
+        yield Finding(verdict="warning", about="committer", text=text)
+    else:
+        why = "atomic creates, no JARs" if chosen == "delta-rs" else "the session's log store and table features"
+        yield Finding(verdict="ok", about="committer", text=f"{chosen}: {why}")
+
+
+def _writers(table: DeltaRsTable, config: Config) -> Iterator[Finding]:
+    """Who has committed lately, and whether they and we are kept apart."""
+    engines = Counter(_engines(config, table.version))
+    named = ", ".join(f"{engine} ({count})" for engine, count in engines.most_common()) or "nobody"
+    by_spark = any(engine.startswith("Apache-Spark") for engine in engines)
+    if by_spark and table.root.startswith("s3://") and config["table.committer"] == "delta-rs":
+        yield Finding(
+            verdict="warning",
+            about="writers",
+            text=f"of the last commits: {named}. On S3 Spark and delta-rs do not arbitrate: a commit of Spark's at the"
+            " very moment of one of ours can overwrite it. Its records and its position then go together, and the next"
+            " run ingests them again; but let such jobs (OPTIMIZE, MERGE) run at other times",
+        )
+    else:
+        yield Finding(verdict="ok", about="writers", text=f"of the last commits: {named}")
+
+
+def _engines(config: Config, newest: int) -> Iterator[str]:
+    root = locate(config["table.path"], what="table")
+    store = open_store(root, config.access("table", root))
+    for version in range(newest, max(-1, newest - _RECENT_COMMITS), -1):
+        content = store.read(log.commit_name(version))
+        if content is None:
+            return
+        for line in content.splitlines():
+            if b'"commitInfo"' in line[:20]:
+                info = orjson.loads(line).get("commitInfo") or {}
+                ours = '"blizzard"' in str(info.get("userMetadata") or "")[:20]
+                yield "blizzard" if ours else str(info.get("engineInfo") or info.get("clientVersion") or "unknown")
+                break
+
+
+def _retention(table: DeltaRsTable) -> Iterator[Finding]:
+    if table.txn_retention_ms is None:
+        yield Finding(
+            verdict="warning",
+            about="txns",
+            text="delta.setTransactionRetentionDuration is not set: every commit leaves its position in the Delta"
+            " checkpoints for ever (692 KB after 2,000 commits). ALTER TABLE … SET TBLPROPERTIES"
+            " ('delta.setTransactionRetentionDuration' = 'interval 14 days')",
+        )
+    else:
+        days = table.txn_retention_ms / 86_400_000
+        yield Finding(verdict="ok", about="txns", text=f"positions are kept for {days:g} days, and renewed while idle")
