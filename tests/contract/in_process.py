@@ -298,7 +298,7 @@ def log_file(table: Path, version: int) -> Path:
 
 
 def newest(table: Path) -> int:
-    return max(int(p.stem) for p in (table / "_delta_log").glob("*.json"))
+    return max(int(p.stem) for p in (table / "_delta_log").glob("*.json") if p.stem.isdigit())
 
 
 def actions_of(table: Path, kind: str) -> Iterator[dict[str, Any]]:

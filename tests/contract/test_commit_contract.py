@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import deltalake
+import pyarrow as pa
 import pytest
 
 from blizzard.core.batch import InconsistentReport, check_result
@@ -30,6 +32,7 @@ from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import BlizzardError, Fenced, Refused, Temporary
 from blizzard.store import open_store
 from tests.contract.in_process import (
+    BEGINNING,
     NOW_MS,
     Batch,
     Flow,
@@ -173,6 +176,67 @@ def test_ordinary_commits_of_others_while_a_batch_was_read_are_no_hindrance(tmp_
     write_ids(flow.src / "b.ndjson", 3, 6)
     flow.run(while_reading=lambda: write_foreign(flow.table, 100))
     assert ids(flow.table) == [0, 1, 2, 3, 4, 5, 100]
+
+
+def compact(table: Path) -> None:
+    deltalake.DeltaTable(str(table)).optimize.compact()
+
+
+def merge(table: Path) -> None:
+    rows = pa.table({"id": [0], "name": ["merged"]})
+    merging = deltalake.DeltaTable(str(table)).merge(rows, "t.id = s.id", source_alias="s", target_alias="t")
+    merging.when_matched_update_all().execute()
+
+
+def update(table: Path) -> None:
+    deltalake.DeltaTable(str(table)).update(updates={"name": "'updated'"}, predicate="id = 1")
+
+
+@pytest.mark.parametrize("others", [compact, merge, update], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("when", ["while the batch is read", "between the look and the commit"])
+def test_other_writers_at_work_are_survived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: Callable[[Path], None], when: str
+) -> None:
+    flow = Flow(tmp_path).first_run()
+    write_ids(flow.src / "aa.ndjson", 50, 52)
+    flow.run()
+    write_ids(flow.src / "b.ndjson", 3, 6)
+    done: list[int] = []
+
+    def once() -> None:
+        if not done:
+            done.append(1)
+            others(flow.table)
+
+    if when == "while the batch is read":
+        flow.run(while_reading=once)
+    else:
+        kind = type(flow.open())
+        append = kind.append
+
+        def append_late(self: DeltaRsTable, request: Any) -> None:
+            once()
+            append(self, request)
+
+        monkeypatch.setattr(kind, "append", append_late)
+        flow.run()
+    assert done
+    assert ids(flow.table) == [0, 1, 2, 3, 4, 5, 50, 51]
+    assert flow.run().commits == 0
+
+
+def test_two_pipelines_on_one_table_do_not_disturb_each_other(tmp_path: Path) -> None:
+    flow, other = Flow(tmp_path).first_run(), Flow(tmp_path, pipeline="q")
+    other.run(start_from=BEGINNING)
+    write_ids(flow.src / "b.ndjson", 3, 6)
+
+    def overtake() -> None:
+        other.run()
+
+    assert flow.run(while_reading=overtake).sequence == 2
+    assert other.run().commits == 0
+    assert ids(flow.table) == sorted([*range(6)] * 2)
+    assert (flow.open().fence("p"), flow.open().fence("q")) == (2, 2)
 
 
 def last_updated(table: Path, version: int) -> set[int]:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from blizzard.cli import main
 from blizzard.core.codec import PREFIX
+from blizzard.core.log import states_in
 from blizzard.delta.checkpoints import read_newest_checkpoint
 from blizzard.errors import BlizzardError, Refused
 from blizzard.store import open_store
@@ -87,6 +88,55 @@ def test_an_incomplete_checkpoint_is_not_read(flow: Flow) -> None:
     found = read_newest_checkpoint(open_store(str(flow.table)), 100)
     assert found is not None
     assert len(found.txns) == 3  # the fence and two payloads
+
+
+def test_compacted_logs_are_read_beside_what_they_were_made_of(flow: Flow) -> None:
+    expected = runs(flow, 4)
+    DeltaTable(str(flow.table)).compact_logs(2, 3)
+    assert list((flow.table / "_delta_log").glob("*.compacted.json"))
+    goes_on(flow, expected, "log")
+
+
+def test_a_compacted_log_that_is_older_than_the_checkpoint_says_nothing_new(flow: Flow) -> None:
+    expected = runs(flow, 4)
+    DeltaTable(str(flow.table)).compact_logs(1, 3)
+    write_foreign(flow.table, 9000)
+    clean_up(flow)
+    found = read_newest_checkpoint(open_store(str(flow.table)), 100)
+    assert found is not None
+    assert max(state.sequence for state in states_in(found.txns)) == 4
+    goes_on(flow, expected, "delta_checkpoint")
+
+
+def test_a_compacted_log_after_the_checkpoint_has_the_later_txns(flow: Flow) -> None:
+    runs(flow, 2)
+    DeltaTable(str(flow.table)).create_checkpoint()
+    for number in (2, 3):
+        write_ids(flow.src / f"9{number}.ndjson", 90 + 3 * number, 93 + 3 * number)
+        flow.run()
+    DeltaTable(str(flow.table)).compact_logs(3, 4)
+    found = read_newest_checkpoint(open_store(str(flow.table)), 100)
+    assert found is not None
+    assert (found.version, max(s.sequence for s in states_in(found.txns))) == (4, 4)
+
+
+def test_expired_txns_leave_the_checkpoints(flow: Flow) -> None:
+    """One row per commit would be kept for ever; with the retention set at creation they go."""
+    runs(flow, 8)
+    version = newest(flow.table)
+    for path in (flow.table / "_delta_log").glob("*.json"):
+        actions = commit_actions(flow.table, int(path.stem))
+        for action in actions:
+            if "txn" in action and int(path.stem) < version:
+                action["txn"]["lastUpdated"] = 1_000
+        path.write_text("".join(json.dumps(action) + "\n" for action in actions))
+    DeltaTable(str(flow.table)).create_checkpoint()
+    found = read_newest_checkpoint(open_store(str(flow.table)), 100)
+    assert found is not None
+    assert len(found.txns) == 2  # the newest payload and the fence
+    clean_up(flow)
+    write_foreign(flow.table, 9000)
+    goes_on(flow, list(range(24)), "delta_checkpoint" if not log_file(flow.table, version).exists() else "log")
 
 
 def change_payload(table: Path, change: Callable[[dict[str, Any]], Any]) -> None:

@@ -10,7 +10,9 @@ import pytest
 
 from blizzard.cli import main
 from blizzard.delta.arbitration import is_arbitrated
-from blizzard.errors import ConfigError, Refused
+from blizzard.delta.spark_place import DeltaSparkPlace
+from blizzard.errors import ConfigError, Fenced, Refused
+from tests.contract.in_process import Flow
 from tests.drivers import Driver
 from tests.ingesting import DDL, commit_actions, ids, ingest, write_ids
 
@@ -150,6 +152,26 @@ def test_both_committers_may_take_turns(spark: Any, tmp_path: Path) -> None:
         summary = ingest(spark, tmp_path, options=BY_SPARK if number % 2 else {})
         assert summary.sequence == number + 1
     assert ids(tmp_path / "table") == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("first", ["delta-rs", "delta-spark"])
+def test_of_one_driver_with_each_committer_the_overtaken_one_is_fenced(spark: Any, tmp_path: Path, first: str) -> None:
+    flow, other = Flow(tmp_path), Flow(tmp_path)
+    write_ids(flow.src / "a.ndjson", 0, 3)
+    flow.run()
+    by_spark = DeltaSparkPlace(
+        root=str(flow.table), schema=None, clock=flow.clock, session=lambda: spark, is_sole_writer=True
+    )
+    mine, theirs = (flow.place, by_spark) if first == "delta-rs" else (by_spark, flow.place)
+    write_ids(flow.src / "b.ndjson", 3, 6)
+    other.runs = 10
+
+    def overtake() -> None:
+        other.run(place=theirs)
+
+    with pytest.raises(Fenced):
+        flow.run(place=mine, while_reading=overtake)
+    assert ids(flow.table) == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_commit_whose_answer_is_lost_is_found_and_not_repeated(

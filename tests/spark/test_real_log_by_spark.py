@@ -1,0 +1,35 @@
+"""The state machine over a real log once more, with commits by the delta-spark committer: fewer and shorter runs."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from blizzard.delta.spark_place import DeltaSparkPlace
+from blizzard.schema.load import load_schema
+from tests.contract.in_process import Flow
+from tests.simulation.test_real_log_machine import RealLogMachine
+
+pytestmark = pytest.mark.spark
+
+
+class SparkLogMachine(RealLogMachine):
+    session: ClassVar[Any] = None
+
+
+def test_the_machine_holds_with_commits_by_spark(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def place(self: Flow) -> DeltaSparkPlace:
+        return DeltaSparkPlace(
+            root=str(self.table),
+            schema=load_schema(self.ddl),
+            clock=self.clock,
+            session=lambda: spark,
+            is_sole_writer=True,
+        )
+
+    monkeypatch.setattr(Flow, "place", property(place))
+    few = settings(max_examples=4, stateful_step_count=10, deadline=None)
+    run_state_machine_as_test(SparkLogMachine, settings=few)
