@@ -22,6 +22,10 @@ from blizzard.store.objects import ObjectStore, milliseconds
 from blizzard.store.uri import split_bucket
 
 _CHUNK_BYTES = 1 << 20
+# The client's timeouts are for a connection and for each part of an answer. A call as a whole ends too, whatever it is
+# that it waits for: after so many times the timeout of a read.
+_CALL_TIMEOUTS = 4
+_BODY_TIMEOUTS = 20
 # S3 takes 10,000 parts of at least 5 MiB.
 _PART_BYTES = 8 * 1024 * 1024
 _PARTS_IN_FLIGHT = 2
@@ -88,7 +92,10 @@ class S3Store(ObjectStore):
         return fs
 
     def _call(self, method: str, **arguments: Any) -> dict[str, Any]:
-        answer: dict[str, Any] = self._fs.call_s3(method, Bucket=self._bucket, **arguments)
+        whole_s = self._access.read_timeout_s * (_BODY_TIMEOUTS if "Body" in arguments else _CALL_TIMEOUTS)
+        answer: dict[str, Any] = sync(
+            self._fs.loop, self._fs._call_s3, method, timeout=whole_s, Bucket=self._bucket, **arguments
+        )
         return answer
 
     def _key(self, name: str) -> str:
@@ -202,7 +209,8 @@ class S3Store(ObjectStore):
             raise
 
     def _get(self, name: str, wanted: dict[str, str], got: bytearray) -> bytes:
-        return bytes(sync(self._fs.loop, self._download, self._key(name), wanted, got))
+        whole_s = self._access.read_timeout_s * _BODY_TIMEOUTS
+        return bytes(sync(self._fs.loop, self._download, self._key(name), wanted, got, timeout=whole_s))
 
     async def _download(self, key: str, wanted: dict[str, str], got: bytearray) -> bytearray:
         answer = await self._fs._call_s3("get_object", Bucket=self._bucket, Key=key, **wanted)
