@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from blizzard.config import Config, make_config
+from blizzard.control import NeverStop
 from blizzard.core.plan import count_backlog, is_drained, plan_batch
 from blizzard.core.recover import check_in_progress
 from blizzard.delta.table import DeltaRsTable
@@ -26,7 +27,7 @@ from blizzard.job import (
     with_table_path,
 )
 from blizzard.pipeline import run_pipeline
-from blizzard.ports import Ports, Progress, StopRequest
+from blizzard.ports import NoTelemetry, Ports, Progress, StopRequest, Telemetry
 from blizzard.preparing import layout_of_new_table, layout_of_table, parse_policy, with_rescued_column
 from blizzard.progress import SilentProgress
 from blizzard.schema import DeltaSchema
@@ -34,7 +35,6 @@ from blizzard.schema.layout import TableLayout
 from blizzard.session import settings_of
 from blizzard.source.listing import list_source
 from blizzard.starting import RunSettings, check_start_from, state_to_go_on_from
-from blizzard.stopping import NeverStop
 from blizzard.store.uri import show_uri
 from blizzard.summary import Summary
 from blizzard.tasks.job import SparkIngestor
@@ -58,11 +58,13 @@ def run_job(
     progress: Progress | None = None,
     stop: StopRequest | None = None,
     begin_session: Callable[[], None] | None = None,
+    telemetry: Telemetry | None = None,
+    run_id: str | None = None,
 ) -> Summary:
     """Drain the source. The summary is filled in even when this raises. `session` is asked for only when there is work,
     `begin_session` as soon as that is known."""
     summary.pipeline, summary.table = job.pipeline, show_uri(job.table_root)
-    started, run_id, config = time.monotonic(), os.urandom(6).hex(), job.config
+    started, run_id, config = time.monotonic(), run_id or os.urandom(6).hex(), job.config
     progress, parsing = progress or SilentProgress(), parse_policy(config)
     quarantine = job.quarantine(progress)
     quarantine.open()  # what is wrong with it is better known before a commit names files in it
@@ -85,6 +87,7 @@ def run_job(
         clock=SystemClock(),
         progress=progress,
         stop=stop,
+        telemetry=telemetry or NoTelemetry(),
     )
     settings = RunSettings(
         pipeline=job.pipeline,

@@ -28,7 +28,7 @@ from blizzard.errors import BlizzardError, ConfigError
 from blizzard.summary import Summary
 
 if TYPE_CHECKING:
-    from blizzard.stopping import SignalStop
+    from blizzard.control import RunControl
 
 EXIT_IDLE = 99
 
@@ -68,6 +68,9 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="give up bad records whose pending file is gone from the quarantine table's folder",
     )
+    run.add_argument("--follow", action="store_true", help="do not end: look again and again, until told to stop")
+    run.add_argument("--api-addr", metavar="HOST:PORT", help="serve health, metrics, status and controls while it runs")
+    run.add_argument("--log-json", action="store_true", help="lines on stderr as JSON objects")
     run.add_argument("--exit-99-when-idle", action="store_true", help="exit 99 instead of 0 when nothing was new")
 
     plan = commands.add_parser("plan", help="show what a run would do; changes nothing")
@@ -196,6 +199,8 @@ def config_of(options: argparse.Namespace) -> Any:
             "table.committer": options.committer,
             "schema.infer": options.infer or None,
             "schema.hints": options.hints,
+            "api.address": getattr(options, "api_addr", None),
+            "log.format": "json" if getattr(options, "log_json", False) else None,
         },
     )
 
@@ -231,9 +236,9 @@ def _make_job(options: argparse.Namespace, config: Any, session: Any, settings: 
 
 
 def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    from blizzard.stopping import SignalStop
+    from blizzard.control import RunControl
 
-    summary, stop = Summary(), SignalStop()
+    summary, stop = Summary(), RunControl()
     with stop.installed():  # before the slow imports: a signal then is a stop, not a traceback
         try:
             _ingest(options, arguments, summary, stop)
@@ -245,24 +250,23 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     return _emit(summary, options)
 
 
-def _ingest(options: argparse.Namespace, arguments: Sequence[str], summary: Summary, stop: SignalStop) -> None:
+def _ingest(options: argparse.Namespace, arguments: Sequence[str], summary: Summary, stop: RunControl) -> None:
     from blizzard import api
-    from blizzard.progress import TerminalProgress
+    from blizzard.operating import Operation
+    from blizzard.progress import make_progress
 
     _check_destination(options.summary)
-    progress = TerminalProgress()
-    with progress.hearing_retries(), job_of(options) as job:
+    with job_of(options) as job, make_progress(job.config["log.format"], job.pipeline) as progress:
         stop.grace_s = job.config["stop_grace_s"] or 0.0
         progress.note(f"pipeline {job.pipeline}: {job.source.identity.root} ({job.source.location.pattern})")
         session = options.session
         try:
-            api.run_job(session.get, job, summary, progress=progress, stop=stop, begin_session=session.begin)
+            Operation(job, summary, stop, progress).run(session.get, session.begin, follows=options.follow)
         except api.SchemaMissing as e:
             command = shlex.join(["blizzard", *arguments, "--schema", e.ddl])
             raise ConfigError(f"{e}\nTo use it, add --infer, or:\n  {command}", kind=e.kind) from e
         finally:
             summary.seconds = max(0.0, summary.seconds - session.startup_seconds)
-            progress.close()
 
 
 def _check_destination(destination: str | None) -> None:

@@ -81,6 +81,12 @@ class CommitQueue:
     def requested(self) -> bool:
         return self._ports.stop.requested()
 
+    def ends_batch(self) -> bool:
+        return self._ports.stop.ends_batch()
+
+    def batch_ended(self) -> None:
+        self._ports.stop.batch_ended()
+
     def must_cancel(self) -> bool:
         """Whether the batch being read is of no use any more: by a signal, or because it stands on a failed commit."""
         return self._ports.stop.must_cancel() or any(map(_has_failed, self._queue))
@@ -156,18 +162,29 @@ class CommitQueue:
     def _commit(self, after: CheckpointState, result: BatchResult, planned_ms: int, kind: str) -> Landing:
         if self._broken:
             raise RuntimeError("a batch was about to be committed on top of one that failed")
-        self._broken = True  # until this one has landed
+        self._broken, started = True, time.monotonic()  # until this one has landed
         # It stands on the commit before it: what landed between that plan and that commit has been looked at.
         checkpoint = seal(replace(after, delta_version=self._landed_in), result, kind=kind)
         request = CommitRequest.of(checkpoint, result.files)
-        self._landed_in = commit_batch(
-            self._table,
-            request,
+        try:
+            self._landed_in = commit_batch(
+                self._table,
+                request,
+                checkpoint.state,
+                planned_ms=planned_ms,
+                attempts=self._settings.commit_attempts,
+                clock=self._ports.clock,
+                progress=self._ports.progress,
+            )
+        except Exception:
+            self._ports.telemetry.commit_failed()
+            raise
+        self._ports.telemetry.committed(
             checkpoint.state,
-            planned_ms=planned_ms,
-            attempts=self._settings.commit_attempts,
-            clock=self._ports.clock,
-            progress=self._ports.progress,
+            result,
+            version=self._landed_in,
+            payload_bytes=len(checkpoint.app_id),
+            seconds=time.monotonic() - started,
         )
         try:
             self._ports.quarantine.settle(checkpoint.state)  # before the next commit

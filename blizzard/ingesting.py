@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 from blizzard.core.bad import find_excess
@@ -33,6 +34,7 @@ class BatchIngest:
     def run(self, plan: BatchPlan, state: CheckpointState, *, planned_ms: int) -> tuple[CheckpointState, BatchResult]:
         """The result, and the state before it: under another schema if columns were added on the way."""
         ticket = BatchTicket(sequence=state.sequence + 1, planned_ms=planned_ms, table_id=state.table_id)
+        started = time.monotonic()
         result = self._read(plan, ticket)
         for _ in range(_MAX_ROUNDS):
             if not self._add_columns(result):
@@ -42,6 +44,8 @@ class BatchIngest:
             result = _replaced(result, self._read(plan.only(slots), ticket).reports)
         else:
             raise BadData("the batch shows new fields however many columns are added", kind="schema_unstable")
+        self._ports.telemetry.ingested(result, time.monotonic() - started)
+        self._ports.stop.batch_ended()
         self._note_unknown(result)
         # That of the files, not the table's: the table may have been changed, and seen again, while they were written.
         written_under = self._ports.ingestor.schema_fingerprint

@@ -281,7 +281,8 @@ KEYS: dict[str, Key] = {
     "checkpoint.interval_s": Key(
         parse=_seconds,
         default=60.0,
-        help="a task stops at a record boundary after this time; 0 or null: never",
+        help="a task stops at a record boundary after this time, so that its batch is committed; 0 or null: only when"
+        " asked",
     ),
     "retry.attempts": Key(
         parse=_number(at_least=1), default=3, help="how often a request to a store is made before it has failed"
@@ -290,6 +291,26 @@ KEYS: dict[str, Key] = {
         parse=_number(at_least=0), default=100, help="the first pause; each is about twice the one before"
     ),
     "retry.max_ms": Key(parse=_number(at_least=0), default=10_000, help="the longest pause"),
+    "follow.poll_s": Key(
+        parse=_seconds, default=10.0, help="with `--follow`: the pause before the source is looked at again"
+    ),
+    "follow.jitter_s": Key(
+        parse=_seconds, default=2.0, help="and up to this much more, so that many do not look at once"
+    ),
+    "api.address": Key(
+        parse=_text,
+        default=None,
+        help="`HOST:PORT` of a small HTTP API while a run goes: health, metrics, status, pause, stop (`--api-addr`)",
+    ),
+    "api.token": Key(
+        parse=_text, default=None, help="what a caller of the API must send as a bearer token; needed beyond loopback"
+    ),
+    "metrics.textfile": Key(
+        parse=_text, default=None, help="a file for Prometheus' textfile collector, written when the run ends"
+    ),
+    "log.format": Key(
+        parse=_choice("text", "json"), default="text", help="lines on stderr: `text`, or `json` objects (`--log-json`)"
+    ),
     "stop_grace_s": Key(
         parse=_seconds,
         default=20.0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from blizzard.core.batch import Checkpoint
@@ -133,6 +133,12 @@ class StopRequest(Protocol):
     def must_cancel(self) -> bool:
         """Give up the batch under way."""
 
+    def ends_batch(self) -> bool:
+        """End the batch under way at the next record boundary, and commit what it has read."""
+
+    def batch_ended(self) -> None:
+        """A batch has ended: what was asked of it is done."""
+
 
 class Ingestor(Protocol):
     @property
@@ -183,6 +189,34 @@ class Progress(Protocol):
     def close(self) -> None: ...
 
 
+class Telemetry(Protocol):
+    """What is counted and timed while a run goes."""
+
+    def recovered(self, path: str, seconds: float) -> None: ...
+    def stands_at(self, state: CheckpointState) -> None: ...
+    def listed(self, *, files: int, stored_bytes: int, late: int, seconds: float) -> None: ...
+    def ingested(self, result: BatchResult, seconds: float) -> None: ...
+    def committed(
+        self, state: CheckpointState, result: BatchResult, *, version: int, payload_bytes: int, seconds: float
+    ) -> None: ...
+    def commit_failed(self) -> None: ...
+    def failed(self, kind: str) -> None: ...
+
+
+class NoTelemetry:
+    """Nobody is counting."""
+
+    def recovered(self, path: str, seconds: float) -> None: ...
+    def stands_at(self, state: CheckpointState) -> None: ...
+    def listed(self, *, files: int, stored_bytes: int, late: int, seconds: float) -> None: ...
+    def ingested(self, result: BatchResult, seconds: float) -> None: ...
+    def committed(
+        self, state: CheckpointState, result: BatchResult, *, version: int, payload_bytes: int, seconds: float
+    ) -> None: ...
+    def commit_failed(self) -> None: ...
+    def failed(self, kind: str) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     source: Source
@@ -193,3 +227,4 @@ class Ports:
     clock: Clock
     progress: Progress
     stop: StopRequest
+    telemetry: Telemetry = field(default_factory=NoTelemetry)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from datetime import datetime, timezone
+from typing import Any, TextIO
+
+import orjson
 
 from blizzard.core.types import BatchPlan, BatchResult
 
@@ -29,17 +33,6 @@ class TerminalProgress:
 
     def warn(self, message: str) -> None:
         self._line(f"warning: {message}")
-
-    @contextmanager
-    def hearing_retries(self) -> Iterator[None]:
-        """What the stores say about requests they make again is a warning like any other."""
-        handler = _ToProgress(self)
-        log = logging.getLogger("blizzard")
-        log.addHandler(handler)
-        try:
-            yield
-        finally:
-            log.removeHandler(handler)
 
     def planned(self, plan: BatchPlan, *, sequence: int, backlog_files: int) -> None:
         self._total = self._done + backlog_files
@@ -85,8 +78,72 @@ class TerminalProgress:
         self._out.flush()
 
 
+class JsonProgress:
+    """One JSON object a line, for whatever gathers logs: each says which run, pipeline and batch it is about."""
+
+    def __init__(self, pipeline: str, out: TextIO | None = None) -> None:
+        self._out, self._pipeline = out or sys.stderr, pipeline
+        self._lock = threading.Lock()
+
+    def note(self, message: str) -> None:
+        self._line("info", message)
+
+    def warn(self, message: str) -> None:
+        self._line("warning", message)
+
+    def planned(self, plan: BatchPlan, *, sequence: int, backlog_files: int) -> None:
+        self._line(
+            "info",
+            "reading",
+            sequence=sequence,
+            files=len(plan.slices),
+            tasks=len(plan.tasks),
+            backlog_files=backlog_files,
+        )
+
+    def committed(self, result: BatchResult, *, sequence: int, version: int) -> None:
+        self._line(
+            "info",
+            "committed",
+            sequence=sequence,
+            delta_version=version,
+            records=result.rows,
+            bad_records=result.bad,
+            files=sum(1 for s in result.slices if s.finished),
+            parquet_files=len(result.files),
+            bytes_read=result.bytes_read,
+        )
+
+    def close(self) -> None: ...
+
+    def _line(self, level: str, message: str, **fields: Any) -> None:
+        now = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        said = {"time": now, "level": level, "pipeline": self._pipeline, "message": message, **fields}
+        text = orjson.dumps({k: _printable(v) for k, v in said.items()}).decode()
+        with self._lock:
+            self._out.write(text + "\n")
+            self._out.flush()
+
+
+def _printable(value: Any) -> Any:
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+
+
+@contextmanager
+def make_progress(kind: str, pipeline: str) -> Iterator[TerminalProgress | JsonProgress]:
+    """What a command says while it works. What the stores say about requests they make again is part of it."""
+    progress = JsonProgress(pipeline) if kind == "json" else TerminalProgress()
+    handler, log = _ToProgress(progress), logging.getLogger("blizzard")
+    log.addHandler(handler)
+    try:
+        yield progress
+    finally:
+        log.removeHandler(handler)
+        progress.close()
+
+
 class _ToProgress(logging.Handler):
-    def __init__(self, progress: TerminalProgress) -> None:
+    def __init__(self, progress: TerminalProgress | JsonProgress) -> None:
         super().__init__(logging.WARNING)
         self._progress = progress
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 
+from blizzard.control import NeverStop
 from blizzard.core.bad import BadPolicy
 from blizzard.core.batch import renewed_state, seal
 from blizzard.core.state import CheckpointState
@@ -26,7 +27,6 @@ from blizzard.progress import SilentProgress
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
 from blizzard.starting import RunSettings, Start
-from blizzard.stopping import NeverStop
 from blizzard.store import open_store
 from blizzard.summary import Summary
 from blizzard.tasks.quarantine import Selection

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,7 +20,7 @@ from blizzard.core.late import (
 )
 from blizzard.core.log import TableFacts
 from blizzard.core.look import Listed
-from blizzard.core.plan import Limits, is_drained
+from blizzard.core.plan import Limits, count_backlog, is_drained
 from blizzard.core.recover import ADOPTED, Fresh, Refuse, Resume, StartFrom, check_in_progress, decide_recovery
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import SourceFile, SourceIdentity, find_file
@@ -89,6 +90,7 @@ class Start:
         self._ports, self._settings, self._summary = ports, settings, summary
         self._files = FilesToTakeUp(ports.progress, settings.late, summary)
         self.renewal_due = False  # the position is old, and would expire if nothing were ever committed again
+        self._listing_s = 0.0
 
     @property
     def given_up(self) -> dict[str, str]:
@@ -110,7 +112,9 @@ class Start:
             whole = self._ports.source.look(EVERYTHING)
         state = self.go_on(table, whole.files if whole is not None else ())
         scope = plan_listing(state, self._settings.late, now_ms=self._ports.source.now_ms())
+        started = time.monotonic()
         listed = whole or self._ports.source.look(scope)
+        self._listing_s = time.monotonic() - started
         self._check_names(listed)
         if not is_drained(state.source_state, listed.files, listed.held):
             self._ports.ingestor.prepare()
@@ -125,6 +129,7 @@ class Start:
             self.renewal_due = table.txn_retention_ms is not None and age_ms > table.txn_retention_ms // 4
         state = self._state_before(recovery, table)
         self._check_table(table)
+        self._ports.telemetry.stands_at(recovery.state if isinstance(recovery, Resume) else state)
         return state
 
     def _check_names(self, listed: Listed) -> None:
@@ -133,16 +138,20 @@ class Start:
         check_start_from(self._settings.start_from, listed.files)
 
     def recover(self, table: Table | None, listing: Sequence[SourceFile] = ()) -> Resume | Fresh:
-        self._summary.recovery = "refused"
-        recovery = state_to_go_on_from(
-            table,
-            pipeline=self._settings.pipeline,
-            source=self._ports.source.identity,
-            scan_commits=self._settings.scan_commits,
-            start_from=self._settings.start_from,
-            listing=listing,
-        )
-        self._summary.recovery = recovery.path
+        self._summary.recovery, started = "refused", time.monotonic()
+        try:
+            recovery = state_to_go_on_from(
+                table,
+                pipeline=self._settings.pipeline,
+                source=self._ports.source.identity,
+                scan_commits=self._settings.scan_commits,
+                start_from=self._settings.start_from,
+                listing=listing,
+            )
+            self._summary.recovery = recovery.path
+        finally:
+            if table is not None:
+                self._ports.telemetry.recovered(self._summary.recovery, time.monotonic() - started)
         if isinstance(recovery, Fresh) and recovery.start_from == ADOPTED:
             for warning in adoption_warnings(recovery.source_state):
                 self._ports.progress.warn(warning)
@@ -194,7 +203,15 @@ class Start:
         refusal = check_in_progress(state.source_state, listed.files)
         if refusal is not None:
             raise Refused(refusal.message, kind=refusal.kind)
-        return self._clean(self._files.decide(found, state, listed), table), listed
+        state = self._files.decide(found, state, listed)
+        files, stored_bytes = count_backlog(state.source_state, listed.files)
+        self._ports.telemetry.listed(
+            files=files + self.waiting_files,
+            stored_bytes=stored_bytes,
+            late=len(found.late),
+            seconds=self._listing_s,
+        )
+        return self._clean(state, table), listed
 
     def _clean(self, state: CheckpointState, table: Table) -> CheckpointState:
         """Archive or delete what earlier commits have ingested, where that is asked for."""

@@ -18,7 +18,8 @@ from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, TaskReport
 from blizzard.errors import Temporary
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
-from blizzard.tasks.task import JobSpec, run_task
+from blizzard.store import open_store
+from blizzard.tasks.task import JobSpec, end_marker, run_task
 
 _ROW = pa.schema([("slot", pa.int64()), ("report", pa.binary())])
 _ROW_DDL = "slot long, report binary"
@@ -28,6 +29,9 @@ _POLL_SECONDS = 0.2
 class StopSignal(Protocol):
     def must_cancel(self) -> bool:
         """Whether the batch under way has to be given up now."""
+
+    def ends_batch(self) -> bool:
+        """Whether its tasks are to stop at the next record boundary."""
 
 
 class SparkIngestor:
@@ -61,17 +65,42 @@ class SparkIngestor:
     def run(self, plan: BatchPlan, *, ticket: BatchTicket, stop: StopSignal) -> BatchResult:
         job = _Job(self._session(), self._spec, plan, ticket)
         job.start()
-        while job.is_alive():
-            job.join(_POLL_SECONDS)
-            if job.is_alive() and stop.must_cancel():
-                job.cancel()
-                raise Temporary("the batch was cancelled by a signal; nothing of it was committed", kind="interrupted")
+        with _EndMarker(self._spec, ticket) as marker:
+            while job.is_alive():
+                job.join(_POLL_SECONDS)
+                if job.is_alive() and stop.must_cancel():
+                    job.cancel()
+                    raise Temporary(
+                        "the batch was cancelled by a signal; nothing of it was committed", kind="interrupted"
+                    )
+                if job.is_alive() and stop.ends_batch():
+                    marker.put()
         if job.error is not None:
             raise Temporary(f"the Spark job failed: {_first_line(job.error)}", kind="spark_job") from job.error
         reports = tuple(sorted((pickle.loads(row) for row in job.rows), key=lambda r: r.slot))
         if [r.slot for r in reports] != [t.slot for t in plan.tasks]:
             raise Temporary(f"Spark returned {len(reports)} reports for {len(plan.tasks)} tasks", kind="spark_job")
         return BatchResult(reports=reports)
+
+
+class _EndMarker:
+    """A file that tells the tasks of a batch, wherever they run, to stop at the next record boundary."""
+
+    def __init__(self, spec: JobSpec, ticket: BatchTicket) -> None:
+        self._store, self._name = open_store(spec.table_root, spec.table_access), end_marker(spec, ticket)
+        self._is_put = False
+
+    def put(self) -> None:
+        if not self._is_put:
+            self._is_put = True
+            self._store.put(self._name, b"")
+
+    def __enter__(self) -> _EndMarker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_put:
+            self._store.delete(self._name)
 
 
 def default_slots(spark: Any) -> int:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from blizzard.core.types import Budget, Slice, SliceReport, TaskFailure
 from blizzard.source.decode import UnreadableSource, open_stream
 from blizzard.source.lines import Block, Positions, ShorterThanBefore, head, read_blocks
+from blizzard.store import open_store
 from blizzard.tasks.layout import BatchStamp, RowOrigin, UnusableOrigin, check_path, complete_table
 from blizzard.tasks.parse import ParsedBlock, RecordParser
 from blizzard.tasks.partitioned import RowWriter
@@ -26,6 +27,10 @@ from blizzard.tasks.sorting import BadLine
 if TYPE_CHECKING:
     from blizzard.schema.evolve import Observations
     from blizzard.tasks.task import JobSpec
+
+
+# How often a task looks whether it is asked to end.
+_LOOK_EVERY_S = 2.0
 
 
 class BrokenFile(Exception):
@@ -73,9 +78,16 @@ class Reading:
     (measured), which thousands of small files would pay thousands of times."""
 
     def __init__(
-        self, spec: JobSpec, budget: Budget, stamp: BatchStamp, writer: RowWriter, quarantine: QuarantineWriter
+        self,
+        spec: JobSpec,
+        budget: Budget,
+        stamp: BatchStamp,
+        writer: RowWriter,
+        quarantine: QuarantineWriter,
+        end_marker: str | None = None,
     ) -> None:
         self._spec, self._budget, self._stamp = spec, budget, stamp
+        self._end_marker, self._looked_at = end_marker, time.monotonic()
         self._writer, self._quarantine = writer, quarantine
         self._parser = RecordParser(spec.layout.record_schema, spec.parsing)
         self._slices: list[_Progress] = []
@@ -96,7 +108,19 @@ class Reading:
 
     def exhausted(self) -> bool:
         late = self._deadline is not None and time.monotonic() >= self._deadline
-        return late or self._records_left() == 0 or self._writer.written_bytes >= self._budget.output_bytes
+        full = self._records_left() == 0 or self._writer.written_bytes >= self._budget.output_bytes
+        return late or full or self._is_asked_to_end()
+
+    def _is_asked_to_end(self) -> bool:
+        """Only once something new was read: an attempt that takes nothing would be made again and again."""
+        if self._end_marker is None or not self._records or time.monotonic() - self._looked_at < _LOOK_EVERY_S:
+            return False
+        self._looked_at = time.monotonic()
+        store = open_store(self._spec.table_root, self._spec.table_access)
+        if store.stat(self._end_marker) is None:
+            return False
+        self._deadline = self._looked_at  # so that it is not asked again
+        return True
 
     def read(self, piece: Slice) -> None:
         """Read one slice up to its end or until the budget is used up; at least one block of it is taken."""

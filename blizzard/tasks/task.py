@@ -77,6 +77,11 @@ def open_outputs(spec: JobSpec, ticket: BatchTicket, part: str) -> tuple[RowWrit
     return writer, quarantine
 
 
+def end_marker(spec: JobSpec, ticket: BatchTicket) -> str:
+    """While there is a file of this name beside the table's, tasks of the batch stop at the next record boundary."""
+    return f"_blizzard-end-{spec.run_id}-{ticket.sequence:08d}"
+
+
 def stamp_of(spec: JobSpec, ticket: BatchTicket) -> BatchStamp:
     return BatchStamp(pipeline=spec.pipeline, sequence=ticket.sequence, ingested_at_us=ticket.planned_ms * 1000)
 
@@ -105,7 +110,7 @@ def _attempt(spec: JobSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[st
     """Everything but the files that are known to break. Those are finished as they are, or left to the next run."""
     writer, quarantine = open_outputs(spec, ticket, f"{plan.slot:04d}")
     stamp = stamp_of(spec, ticket)
-    reading = Reading(spec, plan.budget, stamp, writer, quarantine)
+    reading = Reading(spec, plan.budget, stamp, writer, quarantine, end_marker=end_marker(spec, ticket))
     retried = []
     try:
         for i, piece in enumerate(plan.slices):

@@ -14,6 +14,7 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from blizzard.control import NeverStop
 from blizzard.core.bad import BadPolicy
 from blizzard.core.batch import RunIdentity, next_state, seal, state_before
 from blizzard.core.plan import Limits, plan_batch
@@ -32,7 +33,6 @@ from blizzard.schema.layout import TableLayout, layout_of
 from blizzard.schema.load import load_schema
 from blizzard.source.uri import locate_source
 from blizzard.starting import RunSettings
-from blizzard.stopping import NeverStop
 from blizzard.summary import Summary
 from blizzard.tasks.task import JobSpec, run_task
 from tests.ingesting import DDL, commit_actions, write_ids

@@ -7,6 +7,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
+from blizzard.control import NeverStop
 from blizzard.core.codec import decode_state
 from blizzard.core.log import payloads
 from blizzard.core.plan import Limits
@@ -14,7 +15,6 @@ from blizzard.core.state import CheckpointState
 from blizzard.ports import Ports
 from blizzard.replay import QuarantineIngestor, Replayed, replay
 from blizzard.starting import RunSettings
-from blizzard.stopping import NeverStop
 from blizzard.tasks.policy import ParsePolicy
 from blizzard.tasks.quarantine import Selection
 from tests.contract.in_process import AtOnce, Flow, newest

@@ -126,7 +126,6 @@ INVARIANT = {"delta.invariants": '{"expression":{"expression":"y > 3"}}'}
         ({"configuration": {"delta.enableIcebergCompatV2": "true"}}, "icebergCompatV2"),
         ({"features": ("icebergCompatV1",)}, "the writer feature icebergCompatV1"),
         ({"features": ("icebergCompatV2",)}, "the writer feature icebergCompatV2"),
-        ({"features": ("typeWidening",)}, "the writer feature typeWidening"),
         ({"features": ("materializePartitionColumns",)}, "the writer feature materializePartitionColumns"),
         ({"features": ("someDay", "rowTracking")}, "the writer feature someDay"),
     ],
@@ -144,7 +143,7 @@ def test_what_no_committer_can_keep_is_refused_by_name(tmp_path: Path, described
     "feature",
     [
         *("rowTracking", "inCommitTimestamp", "domainMetadata", "clustering", "vacuumProtocolCheck"),
-        *("allowColumnDefaults", "identityColumns"),
+        *("allowColumnDefaults", "identityColumns", "typeWidening"),
     ],
 )
 def test_what_only_spark_commits_to_is_said_so(tmp_path: Path, feature: str) -> None:

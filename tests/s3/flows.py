@@ -7,6 +7,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
+from blizzard.control import NeverStop
 from blizzard.core.bad import BadPolicy
 from blizzard.core.plan import Limits
 from blizzard.delta.place import DeltaRsPlace
@@ -19,7 +20,6 @@ from blizzard.schema.layout import layout_of
 from blizzard.schema.load import load_schema
 from blizzard.source.uri import locate_source
 from blizzard.starting import RunSettings
-from blizzard.stopping import NeverStop
 from blizzard.store import open_store
 from blizzard.store.access import Access, make_access
 from blizzard.store.files import Store

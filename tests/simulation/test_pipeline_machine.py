@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from blizzard.control import NeverStop
 from blizzard.core.late import LatePolicy
 from blizzard.core.log import pipelines_of
 from blizzard.core.plan import Limits
@@ -22,7 +23,6 @@ from blizzard.pipeline import run_pipeline
 from blizzard.ports import Ports
 from blizzard.progress import SilentProgress
 from blizzard.starting import RunSettings
-from blizzard.stopping import NeverStop
 from blizzard.summary import Summary
 from blizzard.testing.memory import (
     BREAK,

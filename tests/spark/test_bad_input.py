@@ -241,16 +241,16 @@ def test_a_file_that_grows_after_it_was_listed_does_not_stop_the_others(
 
     path = write_ids(tmp_path / "src/a.ndjson", 0, 10)
     write_ids(tmp_path / "src/b.ndjson", 100, 110)
-    original = ListedSource.list
+    original = ListedSource.look
 
-    def list_then_grow(self: ListedSource) -> Any:
-        listing = original(self)
+    def look_then_grow(self: ListedSource, scope: Any) -> Any:
+        listed = original(self, scope)
         with open(path, "ab") as file:
             file.write(line(10))
-        return listing
+        return listed
 
     with monkeypatch.context() as patch:
-        patch.setattr(ListedSource, "list", list_then_grow)
+        patch.setattr(ListedSource, "look", look_then_grow)
         summary = ingest(spark, tmp_path)
     assert (summary.files, summary.backlog_files) == (1, 1)
     assert ids(tmp_path / "table") == list(range(100, 110))

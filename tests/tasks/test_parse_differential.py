@@ -77,8 +77,11 @@ def parse(
     if block_before is not None:
         # What a parser has learnt from dirt must not change what it reads.
         parser = RecordParser(schema, policy)
-        parser.parse(block_before, first_of_file=False)
-        parsed = replace(parser.parse(block, first_of_file=first_of_file), unknown=parsed.unknown)
+        earlier = parser.parse(block_before, first_of_file=False).observed
+        later = parser.parse(block, first_of_file=first_of_file)
+        # A field that held only null is told of once: what a task observed is what all its blocks did.
+        observed = later.observed.merge(earlier) if later.observed and earlier else later.observed or earlier
+        parsed = replace(later, unknown=parsed.unknown, observed=observed)
     assert parsed.table.schema.equals(arrow_schema(schema, policy), check_metadata=True)
     parsed.table.validate(full=True)
     bad = [(line.index, line.kind, line.message, line.column, line.raw, line.offset) for line in parsed.bad]
