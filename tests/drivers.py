@@ -49,6 +49,10 @@ class Driver:
                 [sys.executable, "-m", "blizzard", "run", *arguments], stdout=out, stderr=err, env=environment
             )
 
+    @property
+    def stderr(self) -> str:
+        return self._err.read_text()
+
     def wait(self) -> Finished:
         try:
             code = self.process.wait(_TIMEOUT_S)

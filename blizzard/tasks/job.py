@@ -66,21 +66,26 @@ class SparkIngestor:
         job = _Job(self._session(), self._spec, plan, ticket)
         job.start()
         with _EndMarker(self._spec, ticket) as marker:
-            while job.is_alive():
-                job.join(_POLL_SECONDS)
-                if job.is_alive() and stop.must_cancel():
-                    job.cancel()
-                    raise Temporary(
-                        "the batch was cancelled by a signal; nothing of it was committed", kind="interrupted"
-                    )
-                if job.is_alive() and stop.ends_batch():
-                    marker.put()
+            try:
+                while job.is_alive():
+                    job.join(_POLL_SECONDS)
+                    if job.is_alive() and stop.must_cancel():
+                        raise _cancelled()
+                    if job.is_alive() and stop.ends_batch():
+                        marker.put()
+            except BaseException:
+                job.cancel()
+                raise
         if job.error is not None:
             raise Temporary(f"the Spark job failed: {_first_line(job.error)}", kind="spark_job") from job.error
         reports = tuple(sorted((pickle.loads(row) for row in job.rows), key=lambda r: r.slot))
         if [r.slot for r in reports] != [t.slot for t in plan.tasks]:
             raise Temporary(f"Spark returned {len(reports)} reports for {len(plan.tasks)} tasks", kind="spark_job")
         return BatchResult(reports=reports)
+
+
+def _cancelled() -> Temporary:
+    return Temporary("the batch was cancelled by a signal; nothing of it was committed", kind="interrupted")
 
 
 class _EndMarker:

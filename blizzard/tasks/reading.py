@@ -23,6 +23,7 @@ from blizzard.tasks.partitioned import RowWriter
 from blizzard.tasks.policy import RESCUED_COLUMN
 from blizzard.tasks.quarantine import BadRow, QuarantineWriter
 from blizzard.tasks.sorting import BadLine
+from blizzard.testing.faults import reach
 
 if TYPE_CHECKING:
     from blizzard.schema.evolve import Observations
@@ -137,6 +138,7 @@ class Reading:
                 for whole_block in blocks:
                     block = self._cut(whole_block)
                     self._gather(progress, block)
+                    reach("task.block")
                     if not block.last and self.exhausted():
                         break
         except UnreadableSource as e:
