@@ -27,7 +27,10 @@ from blizzard.store.uri import join
 
 # A batch older than 24 hours is never committed; a week leaves room for clocks and for people.
 SHORTEST_AGE = timedelta(days=7)
-_OURS = re.compile(r"blizzard-[0-9a-f]{12}-\d{8}-(?:\d{4}|replay)-[0-9a-f]{12}(?:-p\d+)?(?:-\d{4})?(?:\.\w+)?\.parquet")
+_OURS = re.compile(
+    r"blizzard-[0-9a-f]{12}-\d{8}-(?:\d{4}|replay)-[0-9a-f]{12}(?:-p\d+)?(?:-\d{4})?(?:\.\w+)?\.parquet"
+    r"|_blizzard-end-[0-9a-f]{12}-\d{8}"  # by which a driver that died told its tasks to stop
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -323,18 +323,19 @@ def test_orphans_are_files_that_nothing_names(
     ours = list(flow.table.glob("*.parquet"))
     orphan = flow.table / "blizzard-0123456789ab-00000007-0000-0123456789ab-0000.snappy.parquet"
     foreign = flow.table / "part-00000-of-somebody.snappy.parquet"
-    for path in (orphan, foreign):
+    marker = flow.table / "_blizzard-end-0123456789ab-00000007"
+    for path in (orphan, foreign, marker):
         path.write_bytes(ours[0].read_bytes())
     # A file's ctime cannot be set: a later clock makes them all old.
     monkeypatch.setattr("blizzard.store.local.LocalStore.now_ms", lambda _: 4_000_000_000_000)
     arguments = ["vacuum-orphans", "--table", str(flow.table)]
     code, text = call(capsys, *arguments, "--json")
     assert code == 0
-    assert [os.path.basename(f["path"]) for f in json.loads(text)["files"]] == [orphan.name]
+    assert [os.path.basename(f["path"]) for f in json.loads(text)["files"]] == [marker.name, orphan.name]
     assert orphan.exists()
     clean_up(flow)
     code, text = call(capsys, *arguments, "--yes")
-    assert (code, orphan.exists(), foreign.exists()) == (0, False, True), text
+    assert (code, orphan.exists(), marker.exists(), foreign.exists()) == (0, False, False, True), text
     assert ids(flow.table) == expected
     assert call(capsys, *arguments, "--older-than", "6d")[0] == 2
 
