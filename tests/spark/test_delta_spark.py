@@ -49,7 +49,10 @@ def test_where_sparks_log_store_does_not_arbitrate_it_asks_for_your_word(spark: 
     stores = {"file": "HDFSLogStore", "s3": "S3SingleDriverLogStore"}
     root = "/data/t" if kind == "file" else "s3://bucket/t"
     assert not is_arbitrated(f"io.delta.storage.{stores[kind]}", root)
-    assert is_arbitrated("io.delta.storage.S3DynamoDBLogStore", root)
+    assert is_arbitrated("io.delta.storage.S3DynamoDBLogStore", root) == (kind == "s3")
+    assert not is_arbitrated("io.delta.storage.GCSLogStore", root)
+    assert not is_arbitrated("com.example.OfSomebody", root)
+    assert is_arbitrated("io.delta.storage.GCSLogStore", "gs://bucket/t")
     assert is_arbitrated("io.delta.storage.AzureLogStore", "abfss://c@a.dfs.core.windows.net/t")
     write_ids(tmp_path / "src/a.ndjson", 0, 3)
     with pytest.raises(Refused) as error:
