@@ -11,9 +11,10 @@ import orjson
 from blizzard import dlq, editing
 from blizzard.cli import job_of
 from blizzard.commands import open_table, print_json, print_line, print_table, table_for_commit, time_text
+from blizzard.delta.quarantine import DeltaRsQuarantine
 from blizzard.errors import ConfigError
 from blizzard.inspection import checkpoints, newest_payloads, payload_of
-from blizzard.job import Job, SystemClock
+from blizzard.job import Job, SystemClock, quarantine_root
 from blizzard.progress import TerminalProgress
 from blizzard.rolling_back import apply_rollback, prepare_rollback
 from blizzard.store.uri import local_path
@@ -103,9 +104,19 @@ def _checkpoint_import(options: argparse.Namespace) -> int:
             content = file.read()
     except OSError as e:
         raise ConfigError(f"{options.file} cannot be read: {e.strerror}", kind="usage") from e
-    with table_for_commit(options) as table:
+    with table_for_commit(options) as (config, table):
         sequence, version = editing.import_position(
-            table, content, replaces=options.replace, is_trusted=options.unverified
+            table,
+            content,
+            quarantine=DeltaRsQuarantine(
+                root=quarantine_root(config, table.root),
+                clock=SystemClock(),
+                progress=TerminalProgress(),
+                access=config.access("table", table.root),
+            ),
+            source_access=config.access("source", table.root),
+            replaces=options.replace,
+            is_trusted=options.unverified,
         )
     if options.json:
         print_json({"sequence": sequence, "delta_version": version})
@@ -150,7 +161,7 @@ def _roll_back(options: argparse.Namespace, job: Job) -> int:
         table,
         rollback,
         job.quarantine(progress),
-        listing=listing,
+        list_source=job.source.list,
         scan_commits=scan_commits,
         clock=clock,
         progress=progress,

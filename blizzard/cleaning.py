@@ -1,8 +1,9 @@
 """Source files archived or deleted after they were ingested, where the user asks for it.
 
 Only files whose last line is committed, some time after that, and only while they are still the very files that were
-ingested. What was done is written into the next commit; a crash before it makes the same files be looked at again, and
-those that are gone are done. A file that cannot be moved is told, and tried again by the next run.
+ingested. That it will be done is committed first (`cleaning_through`): from then on nobody goes back before it. After a
+crash the same files are looked at again, and those that are gone are done. A file that cannot be moved is told, and
+tried again by the next run.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from blizzard.core.history import ledgers_of
-from blizzard.core.ledger import Ledger, LedgerEntry
+from blizzard.core.ledger import LedgerEntry
 from blizzard.core.log import CommitFacts
 from blizzard.core.state import CheckpointState
 from blizzard.errors import BlizzardError
@@ -28,40 +29,43 @@ class Cleaning:
     archive: Store | None
     keep_ms: int
 
-    def run(
-        self, state: CheckpointState, commits: Iterable[CommitFacts], now_ms: int, progress: Progress
-    ) -> tuple[int, int]:
-        """The sequence up to which nothing is left to be done, and how many files were dealt with now."""
-        through, done = state.cleaned_through, 0
-        for ledger in reversed(list(self._due(state, commits, now_ms))):
-            for entry in ledger.entries:
-                if entry.finished and entry.broken is None:
-                    try:
-                        done += self._clean(entry, progress)
-                    except (OSError, BlizzardError) as e:
-                        progress.warn(
-                            f"{entry.path} was ingested and could not be {self._verb}: {e}. Tried again later."
-                        )
-                        self._tell(done, progress)
-                        return through, done
-            through = ledger.sequence
-        self._tell(done, progress)
-        return through, done
+    def due_through(self, state: CheckpointState, commits: Iterable[CommitFacts], now_ms: int) -> int:
+        """The newest sequence with files that have been kept for long enough."""
+        for commit, ledger in ledgers_of(commits, state.pipeline):
+            if ledger.sequence <= state.cleaning_through:
+                break
+            if commit.timestamp_ms <= now_ms - self.keep_ms and any(map(_is_whole, ledger.entries)):
+                return ledger.sequence
+        return state.cleaning_through
+
+    def run(self, state: CheckpointState, commits: Iterable[CommitFacts], progress: Progress) -> bool:
+        """Deal with what a committed state says is to be cleaned. Whether nothing of it is left."""
+        done, is_complete = 0, True
+        for entry in self._entries(state, commits):
+            try:
+                done += self._clean(entry, progress)
+            except (OSError, BlizzardError) as e:
+                is_complete = False
+                progress.warn(f"{entry.path} was ingested and could not be {self._verb}: {e}. Tried again later.")
+        if done:
+            progress.note(f"{done:,} source files that were ingested are {self._verb}")
+        return is_complete
 
     @property
     def _verb(self) -> str:
         return "deleted" if self.archive is None else "archived"
 
-    def _tell(self, done: int, progress: Progress) -> None:
-        if done:
-            progress.note(f"{done:,} source files that were ingested are {self._verb}")
-
-    def _due(self, state: CheckpointState, commits: Iterable[CommitFacts], now_ms: int) -> Iterator[Ledger]:
-        for commit, ledger in ledgers_of(commits, state.pipeline):
+    def _entries(self, state: CheckpointState, commits: Iterable[CommitFacts]) -> Iterator[LedgerEntry]:
+        """What the newest ledger that names a file says of it, oldest first. A file that is to be read again stays."""
+        found: dict[str, LedgerEntry] = {}
+        for _, ledger in ledgers_of(commits, state.pipeline):
             if ledger.sequence <= state.cleaned_through:
-                return
-            if commit.timestamp_ms <= now_ms - self.keep_ms:
-                yield ledger
+                break
+            if ledger.sequence <= state.cleaning_through:
+                found = {**{e.path: e for e in ledger.entries if e.path not in found}, **found}
+        for entry in found.values():
+            if _is_whole(entry) and state.source_state.is_finished(entry.path):
+                yield entry
 
     def _clean(self, entry: LedgerEntry, progress: Progress) -> int:
         file = self.source.stat(entry.path)
@@ -81,3 +85,7 @@ class Cleaning:
         kept = self.archive.stat(entry.path)
         if kept is None or kept.size_bytes != entry.size_bytes:
             raise OSError(f"its copy at {join(self.archive.root, entry.path)} is not whole")
+
+
+def _is_whole(entry: LedgerEntry) -> bool:
+    return entry.finished and entry.broken is None

@@ -65,12 +65,13 @@ def open_table(options: argparse.Namespace) -> DeltaRsTable:
 
 
 @contextmanager
-def table_for_commit(options: argparse.Namespace) -> Iterator[DeltaRsTable]:
+def table_for_commit(options: argparse.Namespace) -> Iterator[tuple[Config, DeltaRsTable]]:
     """The table as the chosen committer opens it."""
     config = config_of(options, **{"table.committer": options.committer})
     session = LazySession(config.spark_conf, with_delta=config["table.committer"] == "delta-spark")
     try:
-        yield open_for_commit(with_table_path(config, session.get), session.get)
+        config = with_table_path(config, session.get)
+        yield config, open_for_commit(config, session.get)
     finally:
         session.stop()
 

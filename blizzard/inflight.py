@@ -15,11 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from blizzard.core.batch import next_state, renewed_state, seal
+from blizzard.core.batch import find_passed, next_state, renewed_state, seal
+from blizzard.core.codec import PayloadTooLarge
 from blizzard.core.look import Look
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import BatchPlan, BatchResult
 from blizzard.delta.commit import commit_batch
+from blizzard.errors import BadData
 from blizzard.ports import CommitRequest, Pending, Result, Table
 from blizzard.summary import Summary
 
@@ -110,7 +112,7 @@ class CommitQueue:
             held=held,
             look=self._look,
         )
-        self._begin(after, result, planned_ms, kind="batch")
+        self._begin(after, result, planned_ms, kind="batch", late=find_passed(state.source_state, result))
         self._settle(while_more_than=self._settings.max_inflight - 1)
         return after
 
@@ -121,8 +123,16 @@ class CommitQueue:
         self._begin(after, BatchResult(), now_ms, kind="renewal")
         self._ports.progress.note(f"nothing new; the position was committed once more (sequence {after.sequence})")
 
-    def _begin(self, after: CheckpointState, result: BatchResult, planned_ms: int, *, kind: str) -> None:
-        commit = self._ports.background.start(lambda: self._commit(after, result, planned_ms, kind))
+    def _begin(
+        self,
+        after: CheckpointState,
+        result: BatchResult,
+        planned_ms: int,
+        *,
+        kind: str,
+        late: frozenset[str] = frozenset(),
+    ) -> None:
+        commit = self._ports.background.start(lambda: self._commit(after, result, planned_ms, kind, late))
         self._queue.append(_InFlight(commit=commit, result=result, sequence=after.sequence, kind=kind))
 
     def wait(self) -> None:
@@ -159,12 +169,21 @@ class CommitQueue:
         while self._queue:
             self._queue.popleft().commit.exception()
 
-    def _commit(self, after: CheckpointState, result: BatchResult, planned_ms: int, kind: str) -> Landing:
+    def _commit(
+        self, after: CheckpointState, result: BatchResult, planned_ms: int, kind: str, late: frozenset[str]
+    ) -> Landing:
         if self._broken:
             raise RuntimeError("a batch was about to be committed on top of one that failed")
         self._broken, started = True, time.monotonic()  # until this one has landed
         # It stands on the commit before it: what landed between that plan and that commit has been looked at.
-        checkpoint = seal(replace(after, delta_version=self._landed_in), result, kind=kind)
+        try:
+            checkpoint = seal(replace(after, delta_version=self._landed_in), result, kind=kind, late=late)
+        except PayloadTooLarge as e:
+            raise BadData(
+                f"{len(after.source_state.in_progress):,} files are held back or in progress, more than a position can"
+                f" name ({e}). Nothing of this batch was committed. Mend or move the files that cannot be read.",
+                kind="too_many_held_files",
+            ) from e
         request = CommitRequest.of(checkpoint, result.files)
         try:
             self._landed_in = commit_batch(

@@ -98,17 +98,7 @@ class Job:
 
     @property
     def quarantine_root(self) -> str:
-        given = self.config["quarantine.path"]
-        if given is None:
-            return self.table_root + "_quarantine"
-        root = locate(given, what="quarantine table")
-        if f"{root}/".startswith(f"{self.table_root}/") or f"{self.table_root}/".startswith(f"{root}/"):
-            raise ConfigError(
-                f"quarantine.path {root} and the table {self.table_root}: neither may be in the other, since a VACUUM"
-                f" of the outer one deletes the files of the inner. Choose another quarantine.path.",
-                kind="usage",
-            )
-        return root
+        return quarantine_root(self.config, self.table_root)
 
     def spec(self, layout: TableLayout, *, run_id: str, table: DeltaRsTable | None) -> JobSpec:
         return job_spec(
@@ -157,6 +147,20 @@ class Job:
             accepts_loss=self.accepts_quarantine_loss,
             access=self.table_access,
         )
+
+
+def quarantine_root(config: Config, table_root: str) -> str:
+    given = config["quarantine.path"]
+    if given is None:
+        return table_root + "_quarantine"
+    root = locate(given, what="quarantine table")
+    if f"{root}/".startswith(f"{table_root}/") or f"{table_root}/".startswith(f"{root}/"):
+        raise ConfigError(
+            f"quarantine.path {root} and the table {table_root}: neither may be in the other, since a VACUUM of the"
+            f" outer one deletes the files of the inner. Choose another quarantine.path.",
+            kind="usage",
+        )
+    return root
 
 
 def _kind(root: str) -> str:

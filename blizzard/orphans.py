@@ -6,6 +6,7 @@ of the log names it: no commit, no compacted log, no Delta checkpoint, no pendin
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -48,9 +49,8 @@ def find_orphans(
         raise ConfigError(
             f"--older-than must be at least {SHORTEST_AGE.days}d: a younger file may belong to a run", kind="usage"
         )
-    pending = {
-        name for commit in table.scan_back() for state in states_in(commit.txns) for name in state.pending_quarantine
-    }
+    txns = itertools.chain((txn for commit in table.scan_back() for txn in commit.txns), table.checkpoint_txns())
+    pending = {name for state in states_in(txns) for name in state.pending_quarantine}
     found = list(_orphans_in(open_store(table.root, access), set(), older_than))
     if quarantine_root is not None:
         found += _orphans_in(open_store(quarantine_root, access), pending, older_than)

@@ -54,7 +54,7 @@ class _Run:
                 return
             table = self._start.create_table()
         state, listed = self._start.begin(table, whole)
-        self._held = dict(listed.held)
+        self._held, begun_at = dict(listed.held), state.sequence
         self._summary.backlog_files = count_backlog(state.source_state, listed.files)[0] + self._start.waiting_files
         look = Look(listed, state, self._settings.late.grace_ms)
         commits = CommitQueue(self._ports, self._settings, self._summary, table, state.delta_version, look)
@@ -67,6 +67,8 @@ class _Run:
                 state = self._ingest_batch(state, listed, ingest, commits)
             if self._start.renewal_due and state.sequence == self._summary.sequence and not self._summary.commits:
                 commits.renew(state)
+        if self._summary.sequence != begun_at:  # what is to be cleaned is committed
+            self._start.clean_up(state, table, self._summary.sequence or 0)
         self._tell_held(state)
 
     def _goes_on(self, state: CheckpointState, listed: Listed, commits: CommitQueue) -> bool:
@@ -91,7 +93,8 @@ class _Run:
         tell(self._ports.progress, tuple(result.unreadable), "left to the next run: they cannot be read to their end")
         if not result.slices:
             return state
-        return commits.add(state, plan, result, planned_ms=planned_ms, held=self._held)
+        held = self._held | self._start.given_up
+        return commits.add(state, plan, result, planned_ms=planned_ms, held=held)
 
     def _plan(self, state: CheckpointState, listed: Listed, slots: int) -> BatchPlan:
         try:
@@ -112,10 +115,12 @@ class _Run:
     def _tell_held(self, state: CheckpointState) -> None:
         """One file's trouble must not stop the others; trouble with all of them is no good end."""
         self._summary.held_files = len(self._held)
-        if len(state.held_back) > self._settings.max_held_files:
+        named = state.source_state.in_progress
+        held = {path: why for path, why in self._held.items() if path in named}
+        if len(held) > self._settings.max_held_files:
             raise BadData(
-                f"{len(state.held_back):,} files are held back, more than limits.max_held_files"
-                f" ({self._settings.max_held_files:,}); the first: {_first(state.held_back)}. What could be read is"
+                f"{len(held):,} files are held back, more than limits.max_held_files"
+                f" ({self._settings.max_held_files:,}); the first: {_first(held)}. What could be read is"
                 f" committed. Mend or move them, or raise the limit.",
                 kind="too_many_held_files",
             )

@@ -7,7 +7,7 @@ this process dies; so a crash at any point leaves the table before the rollback 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -148,7 +148,7 @@ def apply_rollback(
     rollback: Rollback,
     quarantine: Quarantine,
     *,
-    listing: Sequence[SourceFile],
+    list_source: Callable[[], Sequence[SourceFile]],
     scan_commits: int,
     clock: Clock,
     progress: Progress,
@@ -173,13 +173,13 @@ def apply_rollback(
     request = replace(CommitRequest.of(checkpoint, ()), removes=rollback.plan.files, metadata=rollback.metadata)
 
     def verify() -> None:
-        """The table may be a later version by now."""
+        """The table may be a later version by now, and the source another."""
         again = prepare_rollback(
             table,
             pipeline=after.pipeline,
             source=after.source,
             to=rollback.plan.target.sequence,
-            listing=listing,
+            listing=list_source(),
             with_schema=rollback.metadata is not None,
             scan_commits=scan_commits,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from blizzard.core.late import (
     compare_with_ledgers,
     plan_listing,
 )
-from blizzard.core.log import TableFacts
+from blizzard.core.log import TableFacts, fence_version
 from blizzard.core.look import Listed
 from blizzard.core.plan import Limits, count_backlog, is_drained
 from blizzard.core.recover import ADOPTED, Fresh, Refuse, Resume, StartFrom, check_in_progress, decide_recovery
@@ -69,7 +70,10 @@ def state_to_go_on_from(
     listing: Sequence[SourceFile] = (),
 ) -> Resume | Fresh:
     """What recovery decides; raises where it refuses."""
-    facts = table.observe(pipeline, scan_commits=scan_commits) if table is not None else None
+    adopts = start_from is not None and start_from.adopts and source is not None
+    # The Rust program has no fence that would say whether there is a newer position than the one that is found.
+    depth = sys.maxsize if adopts else scan_commits
+    facts = table.observe(pipeline, scan_commits=depth) if table is not None else None
     if start_from is not None and start_from.adopts and source is not None:
         start_from = replace(start_from, adopted=_adopt(facts, pipeline, source, listing).source_state)
     recovery = decide_recovery(facts, pipeline=pipeline, source=source, start_from=start_from)
@@ -89,7 +93,9 @@ class Start:
     def __init__(self, ports: Ports, settings: RunSettings, summary: Summary) -> None:
         self._ports, self._settings, self._summary = ports, settings, summary
         self._files = FilesToTakeUp(ports.progress, settings.late, summary)
-        self.renewal_due = False  # the position is old, and would expire if nothing were ever committed again
+        # To commit the position once more although nothing was read: it would expire, or what a look found out would
+        # be found out again and again.
+        self.renewal_due = False
         self._listing_s = 0.0
 
     @property
@@ -127,6 +133,8 @@ class Start:
             self._ports.quarantine.settle(recovery.state)  # what the last commit left pending comes before new work
             age_ms = self._ports.clock.now_ms() - recovery.state.taken_at_ms
             self.renewal_due = table.txn_retention_ms is not None and age_ms > table.txn_retention_ms // 4
+            # Behind many commits of others it would take long to find, by every run until the next batch.
+            self.renewal_due |= table.version - recovery.version > self._settings.scan_commits
         state = self._state_before(recovery, table)
         self._check_table(table)
         self._ports.telemetry.stands_at(recovery.state if isinstance(recovery, Resume) else state)
@@ -190,7 +198,7 @@ class Start:
         )
         state = state_before(recovery, identity, version=table.version, timestamp_ms=timestamp_ms)
         if isinstance(recovery, Fresh) and recovery.start_from == ADOPTED:
-            state = as_looked_at(state, self._ports.source.now_ms(), self._settings.late)
+            state = as_looked_at(state, self._ports.source.now_ms())
         self._summary.delta_version, self._summary.sequence = state.delta_version, state.sequence
         return state
 
@@ -203,6 +211,8 @@ class Start:
         refusal = check_in_progress(state.source_state, listed.files)
         if refusal is not None:
             raise Refused(refusal.message, kind=refusal.kind)
+        is_new_look = listed.is_full and (state.relist_names or 0) > self._settings.late.relist_max_names
+        self.renewal_due |= is_new_look or bool(found.unclear)
         state = self._files.decide(found, state, listed)
         files, stored_bytes = count_backlog(state.source_state, listed.files)
         self._ports.telemetry.listed(
@@ -214,13 +224,28 @@ class Start:
         return self._clean(state, table), listed
 
     def _clean(self, state: CheckpointState, table: Table) -> CheckpointState:
-        """Archive or delete what earlier commits have ingested, where that is asked for."""
+        """Archive or delete, where that is asked for, what a commit has said will be; and say what comes next."""
         cleaning = self._settings.cleaning
         if cleaning is None or state.sequence == 0:
             return state
-        through, done = cleaning.run(state, table.scan_back(), self._ports.clock.now_ms(), self._ports.progress)
-        self.renewal_due |= done > 0  # else an idle pipeline would look at them again each time
-        return replace(state, cleaned_through=through)
+        if state.cleaned_through < state.cleaning_through and self.clean_up(state, table, state.sequence):
+            state = replace(state, cleaned_through=state.cleaning_through)
+            self.renewal_due = True  # else an idle pipeline would look at them again each time
+        through = cleaning.due_through(state, table.scan_back(), self._ports.clock.now_ms())
+        self.renewal_due |= through > state.cleaning_through
+        return replace(state, cleaning_through=through)
+
+    def clean_up(self, state: CheckpointState, table: Table, sequence: int) -> bool:
+        """What `state`, committed under this sequence, says is to be cleaned. Whether nothing of it is left."""
+        cleaning = self._settings.cleaning
+        if cleaning is None or state.cleaned_through == state.cleaning_through:
+            return False
+        later = (fence_version(commit, state.pipeline) for commit in table.commits_after(state.delta_version))
+        if any(found is not None and found > sequence for found in later):
+            return False  # somebody has moved the position meanwhile
+        return cleaning.run(state, table.scan_back(), self._ports.progress)
 
     def _unexpected(self, state: CheckpointState, listed: Listed, table: Table) -> Unexpected:
-        return compare_with_ledgers(listed.files, state, table.scan_back(), grace_ms=self._settings.late.grace_ms)
+        return compare_with_ledgers(
+            listed.files, state, table.scan_back(), grace_ms=self._settings.late.grace_ms, now_ms=listed.at_ms
+        )

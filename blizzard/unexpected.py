@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from blizzard.core.late import LatePolicy, Unexpected
 from blizzard.core.look import Listed, digest_names, young_files
-from blizzard.core.state import CheckpointState, RecordsRead
+from blizzard.core.state import GIVEN_UP, CheckpointState, RecordsRead, SourceState, entry_bytes
 from blizzard.core.types import find_file
 from blizzard.errors import BadData, Refused
 from blizzard.ports import Progress
@@ -14,6 +14,7 @@ from blizzard.summary import Summary
 
 # Each is named in the payload until it is finished.
 _AT_ONCE = 500
+_AT_ONCE_BYTES = 48 * 1024
 _DONE = {
     "ingest": "read now",
     "quarantine": "put into quarantine, unread",
@@ -36,6 +37,7 @@ class FilesToTakeUp:
     def decide(self, found: Unexpected, state: CheckpointState, listed: Listed) -> CheckpointState:
         """The state to plan on. Raises where the policy is not to go on."""
         self._listed = listed
+        self.given_up |= {path: why for path, why in state.held_back.items() if why in GIVEN_UP}
         self._summary.late_files, self._summary.rewritten_files = len(found.late), len(found.rewritten)
         why = "they sort at or before the mark and were never ingested"
         self._apply(found.late, self._policy.late, "late", why)
@@ -46,13 +48,26 @@ class FilesToTakeUp:
 
     def take_up(self, state: CheckpointState) -> CheckpointState:
         """Name waiting files, so that the next plan has them; a few at a time."""
-        room = _AT_ONCE - len(state.source_state.in_progress)
-        if not self._waiting or room <= 0 or self._listed is None:
+        taken = self._some(state.source_state)
+        if not taken or self._listed is None:
             return state
-        taken, self._waiting = self._waiting[:room], self._waiting[room:]
+        self._waiting = self._waiting[len(taken) :]
         files = dict(state.source_state.files) | {path: RecordsRead(records=0) for path in taken}
-        state = replace(state, source_state=replace(state.source_state, files=files))
+        held_back = {**state.held_back, **{path: self.given_up[path] for path in taken if path in self.given_up}}
+        state = replace(state, source_state=replace(state.source_state, files=files), held_back=held_back)
         return state if self._waiting else self._looked(state, self._listed)
+
+    def _some(self, state: SourceState) -> list[str]:
+        """As many of the waiting files as a payload can name beside those that it names already."""
+        named = state.in_progress
+        room, count = _AT_ONCE_BYTES - sum(map(entry_bytes, named)), 0
+        for path in self._waiting[: max(0, _AT_ONCE - len(named))]:
+            room -= entry_bytes(path)
+            if room < 0:
+                break
+            count += 1
+        # One that is too long for that is taken alone, when nothing else is in progress.
+        return self._waiting[: count or int(not named)]
 
     def _apply(self, paths: tuple[str, ...], policy: str, kind: str, why: str) -> None:
         if not paths:
@@ -105,9 +120,7 @@ class FilesToTakeUp:
         """With what this look says about the next one; only once everything late that it found has been named."""
         if not listed.is_full:
             return state
-        # Never back: a position taken over from elsewhere counts from its own moment.
-        looked_ms = max(listed.at_ms, state.relist_watermark_ms or 0)
-        state = replace(state, relist_watermark_ms=looked_ms, relist_names=len(listed.files))
+        state = replace(state, relist_watermark_ms=listed.at_ms, relist_names=len(listed.files))
         young = young_files(listed.files, state, self._policy.grace_ms)
         return replace(state, young_names=digest_names(file.path for file in young))
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from blizzard.core.codec import CodecError, decode_state
 from blizzard.core.log import TableFacts, Txn, fence_version
-from blizzard.core.recover import Refuse
+from blizzard.core.recover import Refuse, check_rewrites
 from blizzard.core.state import FINISHED, FileProgress, Finished, RecordsRead, RustCheckpointState, SourceState
 from blizzard.core.types import SourceFile, SourceIdentity, find_file
 
@@ -69,6 +69,9 @@ def decide_adoption(
     if found is None:
         return _refuse("the table's log holds no position of the Rust program")
     state, version = found
+    rewritten = check_rewrites((c for c in facts.commits if c.version > version), None) if facts is not None else None
+    if rewritten is not None:
+        return _refuse(f"its position is of version {version}, and since then: {rewritten.message}")
     names: dict[str, FileProgress] = {}
     for path, progress in state.source_state.files.items():
         name = _name_below(path, source.root)

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from blizzard.core.codec import encode_state, fence_app_id
-from blizzard.core.ledger import Ledger, encode_ledger, entries_of
+from blizzard.core.ledger import Ledger, LedgerEntry, encode_ledger, entries_of
 from blizzard.core.look import Look
 from blizzard.core.recover import Fresh, Resume
 from blizzard.core.rollback import RollbackPlan
-from blizzard.core.state import CheckpointState, RecordsRead, advance_mark, apply_reports, prune_finished
+from blizzard.core.state import (
+    GIVEN_UP,
+    CheckpointState,
+    RecordsRead,
+    SourceState,
+    advance_mark,
+    apply_reports,
+    entry_bytes,
+    prune_finished,
+)
 from blizzard.core.types import BatchPlan, BatchResult, SourceIdentity
 
 # What a position says about where listing begins goes back with it.
-_LISTING_FIELDS = ("held_back", "list_from", "relist_watermark_ms", "relist_names", "young_names")
+_LISTING_FIELDS = ("held_back", "list_from", "relist_watermark_ms", "relist_names", "young_names", "late_from_ms")
+# Reasons why files are held back are for people; they do not make a payload too large.
+_HELD_BYTES = 32 * 1024
+_REASON_BYTES = 80
 
 
 class InconsistentReport(Exception):
@@ -61,6 +73,7 @@ def state_before(
         source_state=replace(recovery.source_state, marks_per=identity.source.marks_per),
         start_from=recovery.start_from if isinstance(recovery, Fresh) else recovery.state.start_from,
         cleaned_through=resumed.cleaned_through if resumed else 0,
+        cleaning_through=resumed.cleaning_through if resumed else 0,
         **({name: getattr(resumed, name) for name in _LISTING_FIELDS} if resumed else {}),
     )
 
@@ -93,10 +106,20 @@ def next_state(
         replayed={},
         rolled_back=None,
         source_state=source_state,
-        held_back={path: why for path, why in (held or {}).items() if path in source_state.in_progress},
+        held_back=_held_back(held or {}, source_state),
         list_from=previous.list_from if look is None else look.list_from(source_state),
         young_names=previous.young_names if look is None else look.young_names(previous, source_state),
     )
+
+
+def _held_back(held: Mapping[str, str], state: SourceState) -> dict[str, str]:
+    """Why files that the state names are held back. What is to be done with a file comes first."""
+    kept, room, named = {}, _HELD_BYTES, state.in_progress
+    for path, why in sorted(held.items(), key=lambda item: (item[1] not in GIVEN_UP, item[0])):
+        room -= entry_bytes(path) + _REASON_BYTES
+        if path in named and (room > 0 or why in GIVEN_UP):
+            kept[path] = why.encode()[:_REASON_BYTES].decode(errors="ignore")
+    return kept
 
 
 def renewed_state(previous: CheckpointState, *, batch_id: str, now_ms: int) -> CheckpointState:
@@ -118,7 +141,9 @@ def rolled_back_state(current: CheckpointState, plan: RollbackPlan, *, batch_id:
         renewed_state(current, batch_id=batch_id, now_ms=now_ms),
         source_state=plan.target.source_state,
         add_path=plan.target.add_path,
+        start_from=plan.target.start_from,
         cleaned_through=min(current.cleaned_through, plan.target.sequence),
+        cleaning_through=min(current.cleaning_through, plan.target.sequence),
         rolled_back=(min(plan.superseded), max(plan.superseded)),
         **{name: getattr(plan.target, name) for name in _LISTING_FIELDS},
     )
@@ -131,8 +156,11 @@ def seal(
     kind: str = "batch",
     rolled_back_to: int | None = None,
     superseded: tuple[int, ...] = (),
+    late: Collection[str] = (),
+    edited: tuple[LedgerEntry, ...] = (),
 ) -> Checkpoint:
-    """Everything the commit of this state carries beside its data files."""
+    """Everything the commit of this state carries beside its data files. `late` are names of the result that the mark
+    had passed before; `edited` is what a person said of files."""
     ledger = Ledger(
         pipeline=state.pipeline,
         sequence=state.sequence,
@@ -141,7 +169,7 @@ def seal(
         base_version=state.delta_version,
         source=state.source,
         records=sum(f.rows for f in result.files),
-        entries=entries_of(result.slices),
+        entries=entries_of(result.slices, late) + edited,
         quarantine=state.pending_quarantine,
         kind=kind,
         rolled_back_to=rolled_back_to,
@@ -152,6 +180,14 @@ def seal(
         app_id=encode_state(state),
         fence_app_id=fence_app_id(state.pipeline),
         ledger=encode_ledger(ledger),
+    )
+
+
+def find_passed(before: SourceState, result: BatchResult) -> frozenset[str]:
+    """Files of the result of which nothing was taken before although the mark had passed them: late, or held back."""
+    named = before.in_progress
+    return frozenset(
+        s.path for s in result.slices if s.path in named and named[s.path].records == 0 and before.is_passed(s.path)
     )
 
 

@@ -170,7 +170,9 @@ def _state_to_json(state: CheckpointState) -> dict[str, Any]:
         "relist_names": state.relist_names,
         "young_names": state.young_names,
         "prefix_marks": dict(state.source_state.prefix_marks),
+        "late_from_ms": state.late_from_ms,
         "cleaned_through": state.cleaned_through,
+        "cleaning_through": state.cleaning_through,
     }
 
 
@@ -191,7 +193,8 @@ _V2_FIELDS = frozenset(
         *("schema_version", "source_state", "delta_version", "pipeline", "sequence", "run_id", "batch_id"),
         *("taken_at_ms", "table_id", "add_path", "source", "file_versions", "schema_fingerprint", "start_from"),
         *("pending_quarantine", "replayed", "rolled_back", "held_back", "list_from", "relist_watermark_ms"),
-        *("relist_names", "young_names", "prefix_marks", "cleaned_through", "checksum"),
+        *("relist_names", "young_names", "prefix_marks", "late_from_ms", "cleaned_through", "cleaning_through"),
+        "checksum",
     ]
 )
 
@@ -228,7 +231,9 @@ def _decode_v2(fields: dict[str, Any]) -> CheckpointState:
         relist_watermark_ms=_integer_or_none(fields, "relist_watermark_ms"),
         relist_names=_integer_or_none(fields, "relist_names"),
         young_names=_text_or_none(fields, "young_names"),
+        late_from_ms=_integer(fields, "late_from_ms"),
         cleaned_through=_integer(fields, "cleaned_through"),
+        cleaning_through=_integer(fields, "cleaning_through"),
     )
     if checksum != _checksum({name: value for name, value in fields.items() if name != "checksum"}):
         raise BadChecksum("checkpoint payload was changed after it was written: its checksum does not fit")

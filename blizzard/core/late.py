@@ -61,10 +61,10 @@ def plan_listing(state: CheckpointState, policy: LatePolicy, *, now_ms: int) -> 
     return Scope(is_full=False, after=after, also=tuple(sorted(also)))
 
 
-def as_looked_at(state: CheckpointState, now_ms: int, policy: LatePolicy) -> CheckpointState:
-    """For a position that no ledger stands behind, taken over or moved here: only what appears from now on can be
-    late."""
-    return replace(state, relist_watermark_ms=now_ms + policy.grace_ms, relist_names=None, young_names=None)
+def as_looked_at(state: CheckpointState, now_ms: int) -> CheckpointState:
+    """For a position that no ledger stands behind, taken over or moved here: only what appears from now on, by the
+    store's clock, can be late."""
+    return replace(state, late_from_ms=now_ms, relist_watermark_ms=now_ms, relist_names=None, young_names=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +80,11 @@ def compare_with_ledgers(
     commits: Iterable[CommitFacts],
     *,
     grace_ms: int = GRACE_MS,
+    now_ms: int | None = None,
 ) -> Unexpected:
-    """`commits` run backwards and are read only as far as needed. What `after:NAME` skipped is not late."""
-    unknown = _candidates(listing, state, grace_ms)
+    """`commits` run backwards and are read only as far as needed. What `after:NAME` skipped is not late. `now_ms` is
+    when the listing was made: a look by a clock that was ahead does not hide what came after it."""
+    unknown = _candidates(listing, state, grace_ms, now_ms)
     rewritten: list[str] = []
     oldest: CommitFacts | None = None
     oldest_state: SourceState | None = None
@@ -114,9 +116,14 @@ def _settled_at_last_look(listing: Sequence[SourceFile], state: CheckpointState,
     return {file.path for file in young} if digest_names(f.path for f in young) == state.young_names else set()
 
 
-def _candidates(listing: Sequence[SourceFile], state: CheckpointState, grace_ms: int) -> dict[str, SourceFile]:
+def _candidates(
+    listing: Sequence[SourceFile], state: CheckpointState, grace_ms: int, now_ms: int | None
+) -> dict[str, SourceFile]:
     """Names that their mark has passed and the state does not name, and that may be younger than the last full look."""
-    known_ms, is_settled = (state.relist_watermark_ms or 0) - grace_ms, settled_in(state)
+    looked_ms = state.relist_watermark_ms or 0
+    if now_ms is not None:
+        looked_ms = min(looked_ms, now_ms)
+    known_ms, is_settled = max(looked_ms - grace_ms, state.late_from_ms), settled_in(state)
     return {file.path: file for file in seen_since(listing, known_ms) if is_settled(file.path)}
 
 

@@ -5,7 +5,7 @@ It is for audit and for telling late files from known ones. Recovery does not ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,7 @@ class LedgerEntry:
     finished: bool
     bad: int
     broken: str | None = None  # why nothing after `to_record` could be read
+    late: bool = False  # the mark had passed it before anything was taken of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +56,10 @@ class Ledger:
 
 def ledger_entry_bytes(path: str, etag: str) -> int:
     """About what one file costs in the ledger, quoted once more inside the commit's own JSON."""
-    return 2 * len(orjson.dumps(path)) + 2 * len(etag) + 160 + MAX_BROKEN_BYTES
+    return 2 * len(orjson.dumps(path)) + 2 * len(etag) + 180 + MAX_BROKEN_BYTES
 
 
-def entries_of(reports: Iterable[SliceReport]) -> tuple[LedgerEntry, ...]:
+def entries_of(reports: Iterable[SliceReport], late: Collection[str] = ()) -> tuple[LedgerEntry, ...]:
     return tuple(
         LedgerEntry(
             path=r.path,
@@ -69,6 +70,7 @@ def entries_of(reports: Iterable[SliceReport]) -> tuple[LedgerEntry, ...]:
             finished=r.finished,
             bad=r.bad,
             broken=None if r.broken is None else r.broken[:MAX_BROKEN_BYTES],
+            late=r.path in late,
         )
         for r in sorted(reports, key=lambda r: r.path)
     )
@@ -103,6 +105,7 @@ def encode_ledger(ledger: Ledger) -> str:
                     "to": e.to_record,
                     "finished": e.finished,
                     "bad": e.bad,
+                    **({"late": True} if e.late else {}),
                 }
                 for e in ledger.entries
             ],
@@ -176,6 +179,7 @@ def _ledger(fields: dict[str, Any]) -> Ledger:
                 finished=e["finished"],
                 bad=e["bad"],
                 broken=e.get("broken"),
+                late=e.get("late") is True,
             )
             for e in fields["files"]
         ),

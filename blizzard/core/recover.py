@@ -6,6 +6,7 @@ ingest everything once more.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -93,7 +94,9 @@ def decide_recovery(
     if facts is None:
         return _fresh(start_from)
     found = next((c for c in facts.commits if names_pipeline(c, pipeline)), None)
-    if found is None or fence_version(found, pipeline) == 0:  # 0: it made the table and ingested nothing
+    if found is not None and fence_version(found, pipeline) == 0 and not facts.fence:
+        return _fresh(start_from)  # it made the table and ingested nothing, whatever others did
+    if found is None or fence_version(found, pipeline) == 0:
         return _without_position(facts, pipeline, source, start_from)
     state, path = _state_of(found, pipeline), "log"
     if isinstance(state, Refuse):
@@ -174,7 +177,8 @@ def _without_position(
         return Refuse(
             kind="table_has_data",
             message=(
-                f"the table already has data{by} but no position of pipeline {pipeline!r}. If it never ran here, say"
+                f"the table already has data{by}, or its beginning is gone from the log, and there is no position of"
+                f" pipeline {pipeline!r}. If it never ran here, say"
                 f" where to begin: --start-from beginning, or --start-from after:NAME to skip the files up to NAME. If"
                 f" it did, its position has expired or its name has changed (see blizzard status), and beginning again"
                 f" would double its data."
@@ -320,7 +324,8 @@ def check_in_progress(state: SourceState, listing: Sequence[SourceFile]) -> Refu
             kind="source_changed",
             message=(
                 f"{path} {what}, but its first {progress.records} records are already committed and the rest is not."
-                f" Put the original file back and run again."
+                f" Put the original file back and run again, or give the rest up: blizzard checkpoint skip --file"
+                f" {shlex.quote(path)}."
             ),
         )
     return None

@@ -82,7 +82,7 @@ def plan_rollback(
                 f" table and from quarantine. Roll back to sequence {replayed.sequence} or a later one."
             ),
         )
-    changed = _find_changed(history, taken_back)
+    changed = _find_changed(history, taken_back) or _find_cleaned(taken_back, current)
     if changed is not None:
         return changed
     return RollbackPlan(
@@ -163,6 +163,21 @@ def _find_changed(history: Sequence[tuple[CommitFacts, FileActions]], taken_back
                 ),
             )
     return None
+
+
+def _find_cleaned(taken_back: Sequence[_Commit], current: CheckpointState) -> Refuse | None:
+    """Whether the sources of any of these are being archived or deleted, though they may still be there."""
+    cleaned = [c for c in taken_back if c.sequence <= current.cleaning_through and c.ledger.entries]
+    if not cleaned:
+        return None
+    return Refuse(
+        kind="rollback_source",
+        message=(
+            f"the source files of sequence {cleaned[-1].sequence} have been archived or deleted after their ingest, or"
+            f" are about to be (after_ingest), so that its records could not be read again. Nothing was changed. Roll"
+            f" back to sequence {cleaned[-1].sequence} or a later one."
+        ),
+    )
 
 
 def check_sources(plan: RollbackPlan, listing: Sequence[SourceFile]) -> Refuse | None:

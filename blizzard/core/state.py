@@ -32,6 +32,8 @@ class RecordsRead:
 
 FileProgress = Finished | RecordsRead
 FINISHED = Finished()
+# Why a file that is named with nothing taken of it will go to quarantine unread.
+GIVEN_UP = ("late", "rewritten")
 
 
 def prefix_of(path: str, marks_per: str | None) -> str:
@@ -121,8 +123,13 @@ class CheckpointState:
     # Of the names that the mark had passed and that were about as young as that look: how many, and a digest of them.
     # While it fits, nothing late is among them, even where the ledgers that knew their names are gone.
     young_names: str | None = None
-    # Source files of the sequences up to this one have been archived or deleted, as the user asked.
+    # Only files seen since then, by the store's clock, can be late: no ledger stands behind a position that was taken
+    # over or moved here.
+    late_from_ms: int = 0
+    # Source files of the sequences up to the one have been archived or deleted, as the user asked; those up to the
+    # other may be, at any moment. That is committed first: nobody may count on them any more.
     cleaned_through: int = 0
+    cleaning_through: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

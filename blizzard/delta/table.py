@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
@@ -19,7 +19,7 @@ from deltalake.transaction import AddAction
 
 from blizzard.core.codec import fence_app_id
 from blizzard.core.history import rolled_back_to
-from blizzard.core.log import CommitFacts, TableFacts, names_pipeline, pipelines_of, states_in
+from blizzard.core.log import CommitFacts, TableFacts, Txn, names_pipeline, pipelines_of, states_in
 from blizzard.core.rollback import FileActions
 from blizzard.core.types import DataFile
 from blizzard.delta import log
@@ -178,7 +178,8 @@ class DeltaRsTable:
         facts = TableFacts(
             version=self.version,
             table_id=self.table_id,
-            has_data=bool(fence) or self._has_files(),
+            # With the beginning of the log gone, an empty table may be one that everything was deleted from.
+            has_data=bool(fence) or self._has_files() or (not definitive and not _is_whole(commits)),
             fence=fence,
             commits=tuple(commits),
         )
@@ -192,6 +193,11 @@ class DeltaRsTable:
         named = {state.add_path for state in states_in(checkpoint.txns)}
         active = {path for path in self._handle.get_add_actions().column("path").to_pylist() if path in named}
         return replace(facts, checkpoint=checkpoint, active_adds=frozenset(active))
+
+    def checkpoint_txns(self) -> tuple[Txn, ...]:
+        """Those of the newest Delta checkpoint: of commits whose JSON may be gone."""
+        checkpoint = read_newest_checkpoint(self._store, self.version)
+        return () if checkpoint is None else checkpoint.txns
 
     def active_files(self) -> list[str]:
         """The data files that make up the table now."""
@@ -296,3 +302,8 @@ def partition_values(file: DataFile, partition_by: tuple[str, ...]) -> dict[str,
         now = ", ".join(partition_by) or "nothing"
         raise Refused(f"{file.path} was written before the table was partitioned by {now}", kind="table_replaced")
     return dict(file.partition_values)
+
+
+def _is_whole(commits: Sequence[CommitFacts]) -> bool:
+    """Whether these, newest first, reach back to the table's first commit."""
+    return bool(commits) and commits[-1].version == 0

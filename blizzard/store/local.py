@@ -170,8 +170,8 @@ def etag_of(info: os.stat_result) -> str:
 
 
 def seen_ms_of(info: os.stat_result) -> int:
-    """`mv` and `cp -p` keep old mtimes; ctime says when the name appeared here."""
-    return max(info.st_mtime_ns, info.st_ctime_ns) // 1_000_000
+    """When the name appeared here, or its bytes changed. `mv` and `cp -p` keep old mtimes, and anybody may set one."""
+    return info.st_ctime_ns // 1_000_000
 
 
 def _listed(name: str, info: os.stat_result) -> SourceFile:

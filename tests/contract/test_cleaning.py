@@ -9,13 +9,14 @@ import pytest
 from blizzard.cleaning import Cleaning
 from blizzard.config import make_config
 from blizzard.core.plan import Limits
-from blizzard.errors import ConfigError
+from blizzard.errors import ConfigError, Refused
 from blizzard.job import make_job
 from blizzard.store import open_store
 from blizzard.store.local import LocalStore
 from tests.contract.in_process import Flow, newest, touch_again
 from tests.contract.replaying import newest_state
 from tests.contract.test_broken_files_contract import truncated
+from tests.contract.test_rollback_contract import roll_back
 from tests.ingesting import ids, line, write_ids
 
 DAY_MS = 86_400_000
@@ -48,16 +49,49 @@ def sources(flow: Flow) -> list[str]:
 def test_what_is_ingested_is_deleted_and_what_is_in_progress_stays(flow: Flow) -> None:
     flow.run(cleaning=deleting(flow), max_batches=1, limits=Limits(max_records=1), slots=1)
     assert sources(flow) == ["d/b.ndjson"]
-    assert newest_state(flow).cleaned_through == 1
+    assert newest_state(flow).cleaning_through == 1
     flow.run(cleaning=deleting(flow))
     assert sources(flow) == ["d/b.ndjson"]  # its last lines are not a day old
     flow.clock.ms += 2 * DAY_MS
     summary = flow.run(cleaning=deleting(flow))
     assert (sources(flow), summary.commits) == ([], 0)
     assert ids(flow.table) == list(range(9))
+    flow.run(cleaning=deleting(flow))  # writes down that there is nothing left to do
     before = newest(flow.table)
     flow.run(cleaning=deleting(flow))
-    assert newest(flow.table) == before  # it is written down that there is nothing left to do
+    assert newest(flow.table) == before
+
+
+def test_nobody_goes_back_before_what_is_about_to_be_deleted(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Said in one commit, done after it: whoever comes in between finds the files and may not count on them."""
+    monkeypatch.setattr(Cleaning, "run", lambda *_: False)  # it died before it deleted anything
+    flow.run(cleaning=deleting(flow))
+    assert newest_state(flow).cleaning_through == 1
+    with pytest.raises(Refused, match="after_ingest") as refused:
+        roll_back(flow, 0)
+    assert refused.value.kind == "rollback_source"
+    monkeypatch.undo()
+    flow.run(cleaning=deleting(flow))
+    assert "a.ndjson" not in sources(flow)
+    assert ids(flow.table) == list(range(9))
+
+
+def test_a_file_that_cannot_be_deleted_does_not_stop_the_others(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
+    flow.run()
+    real = LocalStore.delete
+
+    def delete(self: LocalStore, name: str) -> bool:
+        if name == "a.ndjson":
+            raise PermissionError("not this one")
+        return real(self, name)
+
+    flow.clock.ms += 2 * DAY_MS
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStore, "delete", delete)
+        flow.run(cleaning=deleting(flow))
+        assert sources(flow) == ["a.ndjson"]
+    flow.run(cleaning=deleting(flow))
+    assert sources(flow) == []
 
 
 def test_what_is_ingested_is_moved_with_its_folders(flow: Flow) -> None:

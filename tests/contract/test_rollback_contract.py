@@ -48,7 +48,7 @@ def roll_back(flow: Flow, to: int, *, with_schema: bool = False) -> tuple[int, i
         table,
         prepared,
         flow.quarantine,
-        listing=listing,
+        list_source=flow.source.list,
         scan_commits=100,
         clock=flow.clock,
         progress=flow.told,
@@ -167,7 +167,13 @@ def test_a_file_rewritten_between_the_look_and_the_commit_stops_it(flow: Flow) -
     DeltaTable(str(flow.table)).optimize.compact()
     with pytest.raises(Refused) as error:
         apply_rollback(
-            table, prepared, flow.quarantine, listing=listing, scan_commits=100, clock=flow.clock, progress=flow.told
+            table,
+            prepared,
+            flow.quarantine,
+            list_source=flow.source.list,
+            scan_commits=100,
+            clock=flow.clock,
+            progress=flow.told,
         )
     assert error.value.kind == "rollback_files"
     assert ids(flow.table) == list(range(12))
@@ -364,7 +370,7 @@ def test_what_a_rollback_took_back_counts_again_when_the_rollback_is_taken_back(
     kept = export_position(flow.open(), "p")
     roll_back(flow, 2)  # sequence 5
     DeltaTable(str(flow.table)).restore(4)
-    import_position(flow.open(), kept, replaces=True)
+    import_position(flow.open(), kept, quarantine=flow.quarantine, replaces=True)
     summary = flow.run()
     assert (summary.late_files, summary.commits) == (0, 0)
     assert ids(flow.table) == list(range(12))

@@ -167,7 +167,9 @@ states = st.builds(
     relist_watermark_ms=st.none() | st.integers(0, 2**53),
     relist_names=st.none() | st.integers(0, 2**53),
     young_names=st.none() | names,
+    late_from_ms=st.integers(0, 2**53),
     cleaned_through=st.integers(0, 2**53),
+    cleaning_through=st.integers(0, 2**53),
     rolled_back=st.none() | st.integers(1, 2**50).map(lambda n: (n, n + 3)),
 ).map(lambda state: replace(state, source_state=replace(state.source_state, marks_per=state.source.marks_per)))
 

@@ -142,7 +142,7 @@ class RealLogMachine(RuleBasedStateMachine):
             assert e.kind in LOST
         else:
             raise AssertionError("a restored table was gone on with")
-        import_position(flow.open(), kept, replaces=True, is_trusted=True)
+        import_position(flow.open(), kept, quarantine=flow.quarantine, replaces=True, is_trusted=True)
         self._back_up()
 
     @rule(back=st.integers(1, 3))
@@ -159,7 +159,7 @@ class RealLogMachine(RuleBasedStateMachine):
                 table,
                 prepared,
                 flow.quarantine,
-                listing=listing,
+                list_source=flow.source.list,
                 scan_commits=100,
                 clock=flow.clock,
                 progress=flow.told,
@@ -196,7 +196,7 @@ class RealLogMachine(RuleBasedStateMachine):
 
     def _mend(self) -> None:
         assert self.backup is not None
-        import_position(self.flow.open(), self.backup, replaces=True, is_trusted=True)
+        import_position(self.flow.open(), self.backup, quarantine=self.flow.quarantine, replaces=True, is_trusted=True)
         self._back_up()
 
     def _back_up(self) -> None:
