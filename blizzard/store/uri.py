@@ -15,6 +15,10 @@ from blizzard.errors import ConfigError
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss"}
 _OBJECT_STORES = ("s3", "gs", "abfss", "az", "memory")
+_SECRETS = (
+    (re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*(?=@)"), "…"),  # a name and a password before a host
+    (re.compile(r"(?<=\?)[\w.%-]+=[^\s'\")]*"), "…"),  # a query: a signature may be in it
+)
 
 
 def locate(uri: str, *, what: str) -> str:
@@ -33,11 +37,19 @@ def locate(uri: str, *, what: str) -> str:
     if name == "file":
         return _local_path_of_uri(uri, scheme.group(0), what)
     if name not in _OBJECT_STORES:
-        known = "file, s3 (s3a, s3n), gs, abfss, az"
-        raise ConfigError(f"{what} {uri!r}: {scheme.group(1)}: is not one of {known}", kind="unsupported_scheme")
+        known, given = "file, s3 (s3a, s3n), gs, abfss, az", redact(uri)
+        raise ConfigError(
+            f"{what} {given!r}: {scheme.group(1)}: is not one of {known}", kind="unsupported_scheme"
+        )
     rest = uri[len(scheme.group(0)) :].removeprefix("//").rstrip("/")
     if not uri.startswith(scheme.group(0) + "//") or not rest or rest.startswith("/"):
         raise ConfigError(f"{what} {uri!r}: such a URI has a bucket, {name}://bucket/path", kind="usage")
+    if name != "abfss" and "@" in rest.split("/", 1)[0]:
+        raise ConfigError(
+            f"{what} {name}://…@{rest.split('@', 1)[1]}: credentials have no place in a URI, which is stored and shown."
+            f" Use the environment, a profile, a role, or storage_options.",
+            kind="usage",
+        )
     if name == "abfss":
         rest = rest.replace(".blob.core.windows.net", ".dfs.core.windows.net", 1)
         if "@" not in rest.split("/", 1)[0]:
@@ -62,6 +74,13 @@ def local_path(uri: str, *, what: str) -> str:
     if not is_local(root):
         raise ConfigError(f"{what} {uri!r}: this has to be a local path", kind="unsupported_scheme")
     return root
+
+
+def redact(text: str) -> str:
+    """Without the passwords and signatures that a URL in it may carry."""
+    for pattern, instead in _SECRETS:
+        text = pattern.sub(instead, text)
+    return text
 
 
 def is_local(root: str) -> bool:
