@@ -83,6 +83,19 @@ def build_parser() -> argparse.ArgumentParser:
     status.add_argument("--pattern", metavar="GLOB", help="the source's pattern, if the pipeline was given one")
     status.add_argument("--explain", action="store_true", help="what recovery would look at, decide, and why")
 
+    report = commands.add_parser(
+        "report",
+        help="one HTML page about a table and its pipelines, from the log alone",
+        description="Write one HTML page that needs nothing else: history, throughput, files in progress and held back,"
+        " quarantine, and how a start would recover and why. Changes nothing.",
+    )
+    add_table_arguments(report)
+    report.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
+    report.add_argument("--out", metavar="URI", help="where to write it (default: report.html; with --json: stdout)")
+    report.add_argument(
+        "--commits", metavar="N", type=int, default=500, help="read the newest N commits (default: 500)"
+    )
+
     checkpoint = commands.add_parser("checkpoint", help="look at positions, keep one, or change one")
     add_checkpoint_actions(checkpoint.add_subparsers(dest="action", required=True, metavar="ACTION"))
 

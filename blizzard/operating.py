@@ -16,8 +16,10 @@ from blizzard.inspection import checkpoints
 from blizzard.job import Job, open_existing
 from blizzard.metrics import PrometheusTelemetry
 from blizzard.ports import Progress
-from blizzard.reporting import render_report
+from blizzard.report.facts import Live
+from blizzard.reporting import LiveReport
 from blizzard.serving import Answer, ApiServer
+from blizzard.store.uri import show_uri, without_secrets
 from blizzard.summary import Summary
 
 _LISTED_CHECKPOINTS = 50
@@ -31,6 +33,7 @@ class Operation:
         self._following = Following(total=summary)
         self._started = time.time()
         self._run_id = os.urandom(6).hex()
+        self._live_report = LiveReport(job.config)
 
     def run(self, session: Callable[[], Any], begin_session: Callable[[], None], *, follows: bool) -> None:
         config, summary = self._job.config, self._following.total
@@ -130,8 +133,8 @@ class Operation:
     def _status(self) -> dict[str, Any]:
         return {
             "pipeline": self._job.pipeline,
-            "source": self._job.source.identity.root,
-            "table": self._job.table_root,
+            "source": without_secrets(self._job.source.identity.root),
+            "table": without_secrets(show_uri(self._job.table_root)),
             "state": self._state(),
             "run_id": self._run_id,
             "uptime_seconds": round(time.time() - self._started, 1),
@@ -148,6 +151,5 @@ class Operation:
         return Answer.json({"checkpoints": list(islice(rows, _LISTED_CHECKPOINTS))})
 
     def _page(self) -> Answer:
-        status = self._status()
-        html = render_report(open_existing(self._job.config), live=status)
-        return Answer(body=html.encode(), kind="text/html; charset=utf-8")
+        live = Live(status=self._status(), needs_token=self._job.config["api.token"] is not None)
+        return Answer(body=self._live_report.render(live).encode(), kind="text/html; charset=utf-8")

@@ -73,6 +73,15 @@ def show_uri(root: str) -> str:
     return "file://" + quote(root) if is_local(root) else root
 
 
+_PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^/@]*@")
+_SIGNED = re.compile(r"(?i)([?&](?:sig|sas|token|access_token|signature|x-amz-[a-z-]+|x-goog-[a-z-]+)=)[^&\s]+")
+
+
+def without_secrets(text: str) -> str:
+    """For pages and answers that others may see: no password before a host, no signature after a question mark."""
+    return _SIGNED.sub(r"\1***", _PASSWORD.sub(r"\1:***@", text))
+
+
 def delta_uri(root: str) -> str:
     """A root as delta-rs takes it: it decodes percent escapes in every URI."""
     if is_local(root):
