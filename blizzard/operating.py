@@ -39,7 +39,7 @@ class Operation:
         config, summary = self._job.config, self._following.total
         with self._served(), self._textfile():
             if not follows:
-                self._run_once(session, begin_session, summary)
+                self._run_to_its_end(session, begin_session, summary)
                 return
             follow(
                 lambda cycle: self._run_once(session, begin_session, cycle),
@@ -50,6 +50,16 @@ class Operation:
                 progress=self._progress,
                 telemetry=self._telemetry,
             )
+
+    def _run_to_its_end(self, session: Callable[[], Any], begin_session: Callable[[], None], summary: Summary) -> None:
+        """A pause ends the batches, and not the run: it goes on with the same summary when it is told to."""
+        while True:
+            self._run_once(session, begin_session, summary)
+            if summary.status != "stopped" or self._control.is_stopping:
+                return
+            self._control.wait_while_paused()
+            if self._control.is_stopping:
+                return
 
     def _run_once(self, session: Callable[[], Any], begin_session: Callable[[], None], summary: Summary) -> None:
         api.run_job(
