@@ -108,11 +108,14 @@ class SetClock:
 
 @dataclass
 class Told:
-    """Keeps the warnings."""
+    """Keeps what is said."""
 
     warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
-    def note(self, message: str) -> None: ...
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
     def warn(self, message: str) -> None:
         self.warnings.append(message)
 

@@ -16,7 +16,6 @@ from blizzard.config import make_config
 from blizzard.control import RunControl
 from blizzard.job import make_job
 from blizzard.operating import Operation
-from blizzard.ports import Progress
 from blizzard.summary import Summary
 from tests.contract.in_process import Flow
 
@@ -24,12 +23,12 @@ from tests.contract.in_process import Flow
 class InProcessOperation(Operation):
     """`config` is by keys: {"api.address": "127.0.0.1:0"}. `settings` go to each run of the flow."""
 
-    def __init__(self, flow: Flow, config: dict[str, Any], *, progress: Progress | None = None) -> None:
+    def __init__(self, flow: Flow, config: dict[str, Any]) -> None:
         given = {"source.path": str(flow.src), "table.path": str(flow.table)}
         quickly = {"follow.poll_s": 0.05, "follow.jitter_s": 0}
         job = make_job(make_config(given | quickly | config), pipeline=flow.pipeline)
         self.flow, self.control, self.summary = flow, RunControl(), Summary()
-        super().__init__(job, self.summary, self.control, progress or flow.told)
+        super().__init__(job, self.summary, self.control, flow.told)
         self.settings: dict[str, Any] = {}
 
     def _run_once(self, session: Any, begin_session: Any, summary: Summary) -> None:
@@ -75,19 +74,21 @@ def ask(url: str, method: str = "GET", **headers: str) -> Answered:
 @contextmanager
 def going(operation: InProcessOperation, *, follows: bool = True) -> Iterator[tuple[str, threading.Thread]]:
     """The run goes in a thread of its own; its URL and that thread. It is stopped in the end."""
-    notes: list[str] = []
-    before = operation._progress.note
-    operation._progress.note = notes.append  # type: ignore[method-assign]
+    notes = operation.flow.told.notes
+    notes.clear()
     thread = threading.Thread(target=operation.go, kwargs={"follows": follows}, daemon=True)
     thread.start()
-    wait_until(lambda: any("the API is at" in note for note in notes))
-    operation._progress.note = before  # type: ignore[method-assign]
+    wait_until(lambda: any(map(_says_where, notes)))
     try:
-        yield next(note for note in notes if "the API is at" in note).rpartition(" ")[2], thread
+        yield next(filter(_says_where, notes)).rpartition(" ")[2], thread
     finally:
         operation.control.stop()
         thread.join(20)
         assert not thread.is_alive()
+
+
+def _says_where(note: str) -> bool:
+    return "the API is at" in note
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 20) -> None:
