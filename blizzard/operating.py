@@ -27,12 +27,14 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Operation:
-    def __init__(self, job: Job, summary: Summary, control: RunControl, progress: Progress) -> None:
+    def __init__(
+        self, job: Job, summary: Summary, control: RunControl, progress: Progress, *, run_id: str | None = None
+    ) -> None:
         self._job, self._control, self._progress = job, control, progress
         self._telemetry = PrometheusTelemetry(job.pipeline)
         self._following = Following(total=summary)
         self._started = time.time()
-        self._run_id = os.urandom(6).hex()
+        self._run_id = run_id or os.urandom(6).hex()
         self._live_report = LiveReport(job.config)
 
     def run(self, session: Callable[[], Any], begin_session: Callable[[], None], *, follows: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,7 @@ def test_files_that_cannot_be_read(flow: Flow) -> None:
     write(flow.src / "d.ndjson.gz", b"").write_bytes(gzip.compress(b"".join(map(line, range(9))))[:-9])
     numbers = run(flow, bad=BadPolicy(files="retry"))
     assert (numbers("held_files"), numbers("bad_files_total")) == (1, 0)
+    os.utime(flow.src / "d.ndjson.gz", (1e9, 1e9))  # it is not still arriving
     numbers = run(flow)
     assert (numbers("held_files"), numbers("bad_files_total")) == (0, 1)
 
