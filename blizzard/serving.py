@@ -12,7 +12,8 @@ import hmac
 import ipaddress
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from email.message import Message
 from functools import partial
@@ -26,6 +27,7 @@ from blizzard.errors import ConfigError
 
 _JSON = "application/json"
 _MAX_BODY_BYTES = 64 * 1024
+_LAST_ANSWERS_S = 2.0
 # Nothing is kept by a browser, taken for what it is not, or shown in the frame of another page, over whose buttons that
 # page could lay its own.
 _HEADERS = (
@@ -33,7 +35,7 @@ _HEADERS = (
     ("X-Content-Type-Options", "nosniff"),
     ("X-Frame-Options", "DENY"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
-    ("Referrer-Policy", "no-referrer"),
+    ("Referrer-Policy", "same-origin"),  # with none at all a browser would hide where our own forms come from
 )
 
 
@@ -56,8 +58,47 @@ class Answer:
 View = Callable[[], Answer]
 
 
-class _Ipv6Server(ThreadingHTTPServer):
-    address_family = socket.AF_INET6
+class _Server(ThreadingHTTPServer):
+    """Ends what it has begun to answer, and then every connection: a browser keeps them open for its next request."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self._connections: set[socket.socket] = set()
+        self._change, self._answering = threading.Condition(), 0
+        super().__init__(address, handler)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = super().get_request()
+        with self._change:
+            self._connections.add(connection)
+        return connection, address
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._change:
+            self._connections.discard(request)
+        super().shutdown_request(request)
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        with self._change:
+            self._answering += 1
+        try:
+            yield
+        finally:
+            with self._change:
+                self._answering -= 1
+                self._change.notify_all()
+
+    def end(self) -> None:
+        self.shutdown()
+        with self._change:
+            self._change.wait_for(lambda: self._answering == 0, timeout=_LAST_ANSWERS_S)
+            for connection in self._connections:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+        self.server_close()
 
 
 class ApiServer:
@@ -74,11 +115,10 @@ class ApiServer:
             )
         handler = _handler(dict(gets), dict(posts), token)
         try:
-            self._server = (_Ipv6Server if ":" in host else ThreadingHTTPServer)((host, port), handler)
+            self._server = _Server((host, port), handler)
         except OSError as e:
             why = "is in use; choose another" if e.errno == errno.EADDRINUSE else f"cannot be bound: {e.strerror}"
             raise ConfigError(f"the API's address {address} {why}", kind="port_in_use") from e
-        self._server.daemon_threads = True
         # The interval is how long closing it takes.
         serve = partial(self._server.serve_forever, poll_interval=0.1)
         self._thread = threading.Thread(target=serve, name="blizzard-api", daemon=True)
@@ -90,8 +130,7 @@ class ApiServer:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.end()
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -132,11 +171,10 @@ def _refusal(method: str, headers: Message, token: str | None) -> Answer | None:
     if method == "POST" and origin is not None and origin not in (f"http://{host}", f"https://{host}"):
         return Answer.json({"error": "a page from elsewhere may not ask for this"}, 403)
     if token is not None and not _knows(headers.get("Authorization", ""), token, method):
-        return Answer(
-            status=401,
-            body=orjson.dumps({"error": "a valid token is needed: Authorization: Bearer …"}) + b"\n",
-            headers=(("WWW-Authenticate", 'Basic realm="blizzard: any name, the token as password"'),),
-        )
+        # To a POST a browser would answer with the password it knows, and not show what the page has to say.
+        way = 'Basic realm="blizzard: any name, the token as password"' if method == "GET" else "Bearer"
+        refused = Answer.json({"error": "a valid token is needed: Authorization: Bearer …"}, 401)
+        return replace(refused, headers=(("WWW-Authenticate", way),))
     return None
 
 
@@ -161,8 +199,11 @@ def _handler(gets: dict[str, View], posts: dict[str, View], token: str | None) -
         protocol_version = "HTTP/1.1"
         timeout = 30
 
+        server: _Server
+
         def do_GET(self) -> None:
-            self._serve(gets, posts)
+            with self.server.answering():
+                self._serve(gets, posts)
 
         def do_POST(self) -> None:
             length = self.headers.get("Content-Length", "0")
@@ -170,7 +211,8 @@ def _handler(gets: dict[str, View], posts: dict[str, View], token: str | None) -
                 self.rfile.read(int(length))  # nothing is said there, but the next request begins after it
             else:
                 self.close_connection = True
-            self._serve(posts, gets)
+            with self.server.answering():
+                self._serve(posts, gets)
 
         def _serve(self, views: dict[str, View], others: dict[str, View]) -> None:
             path = self.path.split("?", 1)[0].rstrip("/") or "/"

@@ -245,7 +245,7 @@ STATUS: dict[str, Any] = {
 @pytest.mark.parametrize("needs_token", [True, False])
 def test_a_live_page_has_buttons_and_with_a_token_they_need_a_script_and_the_token(needs_token: bool) -> None:
     page = Tags(render_page(facts(), Live(status=STATUS, needs_token=needs_token)))
-    forms = page.named("form")
+    forms = [form for form in page.named("form") if "action" in form]
     assert [form["action"] for form in forms] == ["/pause", "/resume", "/checkpoint", "/stop"]
     assert all(("hidden" in form) == needs_token for form in forms)
     assert bool(page.named("input")) == needs_token

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import http.client
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
@@ -88,6 +90,8 @@ def test_with_a_token_nothing_goes_without_it(serve: Callable[..., str], asked: 
         answer = ask(url, Authorization=given)
         assert answer.status == 401, given
         assert answer.headers["WWW-Authenticate"].startswith("Basic")
+        assert ask(f"{url}/pause", "POST", Authorization=given).headers["WWW-Authenticate"] == "Bearer"
+    assert asked == []
     assert ask(url, Authorization="Bearer secret").status == 200
     assert ask(f"{url}/pause", "POST", Authorization="Bearer secret").status == 202
     assert ask(url, Authorization="Bearer secret", Host="some.service").status == 200  # a scraper's name for us
@@ -165,3 +169,25 @@ def test_a_port_in_use_is_told(serve: Callable[..., str]) -> None:
     port = urlsplit(serve()).port
     with pytest.raises(ConfigError, match="is in use"):
         serve(address=f"127.0.0.1:{port}")
+
+
+def test_closing_ends_the_connections_that_browsers_keep(asked: list[str]) -> None:
+    server = ApiServer("127.0.0.1:0", gets={"/": lambda: Answer(body=b"page")}, posts={})
+    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=10)
+    connection.request("GET", "/")
+    assert connection.getresponse().read() == b"page"
+    server.close()
+    with pytest.raises((http.client.HTTPException, OSError)):
+        connection.sock.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        if not connection.sock.recv(10):
+            raise OSError("closed")
+
+
+def test_closing_waits_for_the_answer_under_way() -> None:
+    def slow() -> Answer:
+        threading.Thread(target=server.close).start()  # as a stop that is answered while the run ends
+        time.sleep(0.4)
+        return Answer(body=b"whole")
+
+    server = ApiServer("127.0.0.1:0", gets={"/": slow}, posts={})
+    assert ask(server.url).body == "whole"

@@ -34,13 +34,18 @@
     return h ? `${h} h ${m} min` : m ? `${m} min ${s} s` : `${s} s`;
   };
 
+  // A page that was opened with a password in its address cannot fetch by a relative one.
+  const at = (path) => location.origin + path;
+  let heard = null; // what the run said last, so that it does not wipe away what a button was told
+
   const show = (status) => {
     const state = document.getElementById("state");
     state.textContent = status.state;
     state.className = "badge " + (status.state === "running" ? "good" : "warn");
     if (status.uptime_seconds !== undefined) {
       document.getElementById("uptime").textContent = ago(status.uptime_seconds);
-      said.textContent = status.last_error || "";
+      if (status.last_error !== heard) said.textContent = status.last_error || "";
+      heard = status.last_error;
     }
     for (const button of live.querySelectorAll("button")) {
       const { action } = button.dataset;
@@ -53,7 +58,8 @@
 
   live.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const action = event.submitter.dataset.action;
+    const action = event.submitter ? event.submitter.dataset.action : undefined;
+    if (!action) return;
     if (needsToken && !token.value) {
       said.textContent = "Type the token first: api.token of this run.";
       token.focus();
@@ -62,17 +68,17 @@
     if (action === "stop" && !confirm("Stop this run? What it has read is committed first.")) return;
     try {
       const headers = needsToken ? { Authorization: "Bearer " + token.value } : {};
-      const answer = await fetch("/" + action, { method: "POST", headers, redirect: "error" });
+      const answer = await fetch(at("/" + action), { method: "POST", headers, redirect: "error" });
       const told = await answer.json();
+      said.textContent = answer.ok ? "" : told.error;
       if (answer.ok) show(told);
-      else said.textContent = told.error;
     } catch (error) {
       said.textContent = "The run did not answer: it may have ended.";
     }
   });
 
   const renew = async () => {
-    const answer = await fetch("/", { headers: { Accept: "text/html" } });
+    const answer = await fetch(at("/"), { headers: { Accept: "text/html" } });
     if (!answer.ok) return;
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("main");
     if (!fresh) return;
@@ -83,7 +89,7 @@
   let beats = 0;
   const beat = async () => {
     try {
-      const status = await (await fetch("/status")).json();
+      const status = await (await fetch(at("/status"))).json();
       show(status);
       const known = document.getElementById("main").dataset.sequence;
       beats += 1;
