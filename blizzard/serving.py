@@ -91,6 +91,9 @@ class _Server(ThreadingHTTPServer):
                 self._answering -= 1
                 self._change.notify_all()
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that has gone away in the middle is no news either, and stderr is the run's log."""
+
     def end(self) -> None:
         self.shutdown()
         with self._change:

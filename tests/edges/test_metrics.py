@@ -160,3 +160,37 @@ def test_the_dashboard_can_be_imported_anywhere() -> None:
     assert len({panel["id"] for panel in tree["panels"]}) == len(tree["panels"])
     places = [(p["gridPos"]["x"], p["gridPos"]["y"]) for p in tree["panels"]]
     assert len(set(places)) == len(places)
+
+
+def metrics_table() -> str:
+    shown = {"counter": "{}_total"}
+    return "\n".join(
+        f"| `{shown.get(f.type, '{}').format(name)}`{_labels(f)} | {f.type} | {f.documentation} |"
+        for name, f in families().items()
+    )
+
+
+def _labels(family: Any) -> str:
+    more = {"blizzard_errors": "kind", "blizzard_recovery_path": "path", "blizzard_stage_seconds": "stage"}
+    return f" by `{more[family.name]}`" if family.name in more else ""
+
+
+def alerts_table() -> str:
+    return "\n".join(f"- `{rule['alert']}` ({rule['labels']['severity']}): `{rule['expr']}`" for rule in alerts())
+
+
+def test_the_documentation_lists_every_metric_and_alert_as_it_is() -> None:
+    text = (ROOT / "docs/observe.md").read_text()
+    assert metrics_table() in text
+    assert alerts_table() in text
+
+
+def test_the_documentation_names_every_endpoint_and_every_file_it_links_to() -> None:
+    text = (ROOT / "docs/observe.md").read_text()
+    source = (ROOT / "blizzard/operating.py").read_text()
+    views = set(re.findall(r'"(/\w*)":', source))
+    assert {"/", "/pause", "/metrics"} < views
+    assert views == {path for _, path in re.findall(r"^\| `(GET|POST) (/\w*)`", text, re.MULTILINE)}
+    for link in re.findall(r"\]\(([\w./-]+)\)", text):
+        assert (ROOT / "docs" / link).exists(), link
+    assert (ROOT / "docs/images/report.png").stat().st_size < 300_000

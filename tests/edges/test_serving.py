@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -191,3 +192,22 @@ def test_closing_waits_for_the_answer_under_way() -> None:
 
     server = ApiServer("127.0.0.1:0", gets={"/": slow}, posts={})
     assert ask(server.url).body == "whole"
+
+
+def test_a_client_that_goes_away_leaves_nothing_in_the_log(capfd: pytest.CaptureFixture[str]) -> None:
+    begun = threading.Event()
+
+    def slow() -> Answer:
+        begun.set()
+        time.sleep(0.2)
+        return Answer(body=b"x" * 20_000_000)
+
+    server = ApiServer("127.0.0.1:0", gets={"/": slow}, posts={})
+    where = urlsplit(server.url)
+    connection = socket.create_connection((where.hostname or "", where.port or 0), timeout=10)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset, at once
+    connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    begun.wait(10)
+    connection.close()
+    server.close()
+    assert capfd.readouterr().err == ""
