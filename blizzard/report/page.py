@@ -123,6 +123,10 @@ class _View:
     gaps: dict[int, float]  # seconds since the commit before, by version
     charts: tuple[Chart, ...]
 
+    @property
+    def has_problems(self) -> bool:
+        return any(row.problem for row in self.facts.commits)
+
 
 def _view(index: int, pipeline: PipelineFacts, now_ms: int) -> _View:
     rows = pipeline.commits
