@@ -28,6 +28,13 @@ _OPTIONS = {
 class Browser:
     def __init__(self, chromedriver: str, chromium: str) -> None:
         self._process = subprocess.Popen([chromedriver, "--port=0"], stdout=subprocess.PIPE, text=True)
+        try:
+            self._begin(chromium)
+        except BaseException:
+            self._process.kill()
+            raise
+
+    def _begin(self, chromium: str) -> None:
         assert self._process.stdout is not None
         port = next(m[1] for line in self._process.stdout if (m := re.search(r"successfully on port (\d+)", line)))
         self._url = f"http://127.0.0.1:{port}/session"
