@@ -13,11 +13,14 @@ GO        := $(shell command -v go 2>/dev/null)
 # Without cgo no C compiler is needed; without symbols the server is half as large (45 MB).
 GO_BUILD   = GOBIN='$(CURDIR)/$(TOOLS)/bin' GOFLAGS=-buildvcs=false CGO_ENABLED=0 go install -ldflags='-s -w'
 
+# Debian's browser, for the tests of the report. Where this is not root on a Debian, it has to be there already.
+APT := $(shell test "$$(id -u)" = 0 && command -v apt-get 2>/dev/null)
+
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-s3 demo test check bench lint types clean java go
+.PHONY: help setup setup-s3 setup-browser demo test check bench lint types clean java go
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make .venv with blizzard and its development tools
 
@@ -39,6 +42,11 @@ $(TOOLS)/toxiproxy-$(TOXIPROXY): | go
 	@mv $(TOOLS)/bin/server $(TOOLS)/bin/toxiproxy-server
 	@touch $@
 
+setup-browser: ## Install the Chromium that the report is tested in (needs apt-get and root)
+	@{ command -v chromium && command -v chromedriver; } >/dev/null \
+		|| { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium chromium-driver; } >/dev/null \
+		|| { echo "Chromium could not be installed: make test skips the tests in a browser." >&2; test "$$CI" != true; }
+
 go:
 	@test -n "$(GO)" || { echo "Go 1.25 or newer was not found: install it, or make test skips the S3 tests." >&2; exit 1; }
 
@@ -49,7 +57,7 @@ java:
 demo: java setup ## Generate NDJSON.gz, ingest it into a Delta table, show that a second run finds nothing new
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh jobs/demo.sh
 
-test: java setup $(if $(GO),setup-s3) ## Run all tests (those against object storage only where Go is installed)
+test: java setup $(if $(GO),setup-s3) $(if $(APT),setup-browser) ## Run all tests (S3: where Go is; browser: where apt-get or Chromium is)
 	$(BIN)/python -m pytest
 
 bench: java setup ## Benchmark against the peers on this machine (about an hour; see benchmarks/README.md)

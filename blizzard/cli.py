@@ -83,6 +83,19 @@ def build_parser() -> argparse.ArgumentParser:
     status.add_argument("--pattern", metavar="GLOB", help="the source's pattern, if the pipeline was given one")
     status.add_argument("--explain", action="store_true", help="what recovery would look at, decide, and why")
 
+    report = commands.add_parser(
+        "report",
+        help="one HTML page about a table and its pipelines, from the log alone",
+        description="Write one HTML page that needs nothing else: history, throughput, files in progress and held back,"
+        " quarantine, and how a start would recover and why. Changes nothing.",
+    )
+    add_table_arguments(report)
+    report.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
+    report.add_argument("--out", metavar="URI", help="where to write it (default: report.html; with --json: stdout)")
+    report.add_argument(
+        "--commits", metavar="N", type=int, default=500, help="read the newest N commits (default: 500)"
+    )
+
     checkpoint = commands.add_parser("checkpoint", help="look at positions, keep one, or change one")
     add_checkpoint_actions(checkpoint.add_subparsers(dest="action", required=True, metavar="ACTION"))
 
@@ -244,7 +257,7 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
             _ingest(options, arguments, summary, stop)
         except Exception as e:
             return _fail(e, summary, options)
-    _tell(summary)
+    _say(_told(summary), options, "info", status=summary.status, seconds=round(summary.seconds, 3))
     if summary.status == "idle" and options.exit_99_when_idle:
         summary.exit_code = EXIT_IDLE
     return _emit(summary, options)
@@ -256,12 +269,15 @@ def _ingest(options: argparse.Namespace, arguments: Sequence[str], summary: Summ
     from blizzard.progress import make_progress
 
     _check_destination(options.summary)
-    with job_of(options) as job, make_progress(job.config["log.format"], job.pipeline) as progress:
+    run_id = os.urandom(6).hex()
+    with job_of(options) as job, make_progress(job.config["log.format"], job.pipeline, run_id) as progress:
+        options.progress = progress
         stop.grace_s = job.config["stop_grace_s"] or 0.0
         progress.note(f"pipeline {job.pipeline}: {job.source.identity.root} ({job.source.location.pattern})")
         session = options.session
         try:
-            Operation(job, summary, stop, progress).run(session.get, session.begin, follows=options.follow)
+            operation = Operation(job, summary, stop, progress, run_id=run_id)
+            operation.run(session.get, session.begin, follows=options.follow)
         except api.SchemaMissing as e:
             command = shlex.join(["blizzard", *arguments, "--schema", e.ddl])
             raise ConfigError(f"{e}\nTo use it, add --infer, or:\n  {command}", kind=e.kind) from e
@@ -294,7 +310,7 @@ def _write_summary(summary: Summary, options: argparse.Namespace) -> None:
     open_store(folder or "/", config.access("table", folder or "/")).put(name, summary.to_json().encode() + b"\n")
 
 
-def _tell(summary: Summary) -> None:
+def _told(summary: Summary) -> str:
     if summary.status == "idle":
         text = "nothing new"
     else:
@@ -303,16 +319,28 @@ def _tell(summary: Summary) -> None:
     if summary.bad_records or summary.bad_files:
         text += f"; {summary.bad_records:,} bad records, {summary.bad_files:,} bad files"
         text += " (see blizzard dlq list)" if summary.quarantined else ""
-    sys.stderr.write(f"{text}; table version {summary.delta_version}, {summary.seconds:.1f} s\n")
+    return f"{text}; table version {summary.delta_version}, {summary.seconds:.1f} s"
+
+
+def _say(text: str, options: argparse.Namespace | None, level: str, *, trace: str = "", **fields: Any) -> None:
+    """A line on stderr; an object where the other lines are objects."""
+    from blizzard.progress import JsonProgress
+
+    progress = getattr(options, "progress", None)
+    if progress is None and getattr(options, "log_json", False):
+        progress = JsonProgress(getattr(options, "pipeline", None))  # it failed before there was a run
+    if isinstance(progress, JsonProgress):
+        fields |= {"traceback": trace} if trace else {}
+        progress.line(level, text, **fields)
+    else:
+        sys.stderr.write(f"{trace}{text}\n".encode("utf-8", "backslashreplace").decode())
 
 
 def _fail(error: Exception, summary: Summary | None, options: argparse.Namespace | None) -> int:
     known = isinstance(error, BlizzardError)
     kind, code = (error.kind, error.exit_code) if isinstance(error, BlizzardError) else ("internal", 1)
-    if not known:
-        traceback.print_exception(error, file=sys.stderr)
-    text = str(error) if known else repr(error)
-    sys.stderr.write(f"blizzard: {text} [{kind}]\n".encode("utf-8", "backslashreplace").decode())
+    trace = "" if known else "".join(traceback.format_exception(error))
+    _say(f"blizzard: {error if known else repr(error)} [{kind}]", options, "error", trace=trace, kind=kind)
     if summary is None:
         return code
     summary.status, summary.exit_code, summary.error_kind, summary.error = "failed", code, kind, str(error)
@@ -325,7 +353,8 @@ def _emit(summary: Summary, options: argparse.Namespace | None) -> int:
         try:
             _write_summary(summary, options)
         except (OSError, BlizzardError) as e:
-            sys.stderr.write(f"blizzard: the summary could not be written to {options.summary}: {e} [summary]\n")
+            text = f"blizzard: the summary could not be written to {options.summary}: {e} [summary]"
+            _say(text, options, "error", kind="summary")
             if summary.exit_code == 0:
                 summary.exit_code, summary.error_kind, summary.error = 1, "summary", str(e)
     try:

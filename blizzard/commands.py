@@ -30,6 +30,8 @@ from blizzard.schema.layout import layout_of
 from blizzard.schema.load import load_schema
 from blizzard.session import LazySession
 from blizzard.source.listing import list_source
+from blizzard.store import open_store
+from blizzard.store.uri import locate, show_uri
 
 
 def dispatch(options: argparse.Namespace) -> int:
@@ -38,6 +40,8 @@ def dispatch(options: argparse.Namespace) -> int:
             return _plan(options)
         case "status":
             return _status(options)
+        case "report":
+            return _report(options)
         case "vacuum-orphans":
             return _vacuum_orphans(options)
         case "doctor":
@@ -152,6 +156,35 @@ def _status_rows(p: PipelineStatus) -> Iterable[tuple[str, str]]:
 
 def time_text(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, tz=timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def _report(options: argparse.Namespace) -> int:
+    from blizzard.report.page import render_page
+    from blizzard.reporting import collect_report
+
+    if options.commits < 1:
+        raise ConfigError("--commits takes a number from 1 on", kind="usage")
+    config = config_of(options)
+    facts = collect_report(config, pipeline=options.pipeline, max_commits=options.commits)
+    if options.pipeline is not None and not facts.pipelines:
+        raise ConfigError(f"no pipeline {options.pipeline!r} has committed to {facts.table}", kind="usage")
+    if options.json and options.out is None:
+        print_json(asdict(facts))
+        return 0
+    content = orjson.dumps(asdict(facts)) if options.json else render_page(facts).encode()
+    written = write_whole(options.out or "report.html", content, config, what="--out")
+    print_line(written)
+    return 0
+
+
+def write_whole(uri: str, content: bytes, config: Config, *, what: str) -> str:
+    """By rename, so that nobody reads half of it; an object store never shows half of one."""
+    folder, name = locate(uri, what=what).rsplit("/", 1)
+    try:
+        open_store(folder or "/", config.access("table", folder or "/")).put(name, content)
+    except OSError as e:
+        raise ConfigError(f"{what} {uri} cannot be written: {e.strerror or e}", kind="usage") from e
+    return show_uri(f"{folder}/{name}")
 
 
 def _doctor(options: argparse.Namespace) -> int:

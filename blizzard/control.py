@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 STOP_GRACE_S = 20.0
+_PAUSE_LOOK_S = 60.0
 
 
 class NeverStop:
@@ -69,6 +70,10 @@ class RunControl:
         """Until this time has passed or something was asked."""
         self._wake.wait(seconds)
         self._wake.clear()
+
+    def wait_while_paused(self) -> None:
+        while self._paused and not self.is_stopping:
+            self.wait(_PAUSE_LOOK_S)
 
     # What others ask.
 

@@ -52,7 +52,7 @@ def follow(
     started = time.monotonic()
     while not control.is_stopping:
         if control.is_paused:
-            control.wait(poll_s)
+            control.wait_while_paused()
             continue
         cycle, pause_s = Summary(), poll_s + random.uniform(0, jitter_s)
         try:

@@ -63,6 +63,13 @@ def _number(*, at_least: int, optional: bool = False, unit_bytes: bool = False) 
     return parse
 
 
+def _textfile(name: str, value: Any) -> str:
+    text = _text(name, value)
+    if not text.endswith(".prom"):
+        raise ConfigError(f"{name} must end in .prom: the textfile collector reads no other file, not {text!r}")
+    return text
+
+
 def _seconds(name: str, value: Any) -> float | None:
     """Zero and null mean: no limit."""
     if value in (None, "", "none", "null"):
@@ -306,7 +313,9 @@ KEYS: dict[str, Key] = {
         parse=_text, default=None, help="what a caller of the API must send as a bearer token; needed beyond loopback"
     ),
     "metrics.textfile": Key(
-        parse=_text, default=None, help="a file for Prometheus' textfile collector, written when the run ends"
+        parse=_textfile,
+        default=None,
+        help="a file for Prometheus' textfile collector, written when the run ends; its name ends in `.prom`",
     ),
     "log.format": Key(
         parse=_choice("text", "json"), default="text", help="lines on stderr: `text`, or `json` objects (`--log-json`)"

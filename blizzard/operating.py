@@ -16,8 +16,10 @@ from blizzard.inspection import checkpoints
 from blizzard.job import Job, open_existing
 from blizzard.metrics import PrometheusTelemetry
 from blizzard.ports import Progress
-from blizzard.reporting import render_report
+from blizzard.report.facts import Live
+from blizzard.reporting import LiveReport
 from blizzard.serving import Answer, ApiServer
+from blizzard.store.uri import show_uri, without_secrets
 from blizzard.summary import Summary
 
 _LISTED_CHECKPOINTS = 50
@@ -25,18 +27,21 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Operation:
-    def __init__(self, job: Job, summary: Summary, control: RunControl, progress: Progress) -> None:
+    def __init__(
+        self, job: Job, summary: Summary, control: RunControl, progress: Progress, *, run_id: str | None = None
+    ) -> None:
         self._job, self._control, self._progress = job, control, progress
         self._telemetry = PrometheusTelemetry(job.pipeline)
         self._following = Following(total=summary)
         self._started = time.time()
-        self._run_id = os.urandom(6).hex()
+        self._run_id = run_id or os.urandom(6).hex()
+        self._live_report = LiveReport(job.config)
 
     def run(self, session: Callable[[], Any], begin_session: Callable[[], None], *, follows: bool) -> None:
         config, summary = self._job.config, self._following.total
         with self._served(), self._textfile():
             if not follows:
-                self._run_once(session, begin_session, summary)
+                self._run_to_its_end(session, begin_session, summary)
                 return
             follow(
                 lambda cycle: self._run_once(session, begin_session, cycle),
@@ -47,6 +52,16 @@ class Operation:
                 progress=self._progress,
                 telemetry=self._telemetry,
             )
+
+    def _run_to_its_end(self, session: Callable[[], Any], begin_session: Callable[[], None], summary: Summary) -> None:
+        """A pause ends the batches, and not the run: it goes on with the same summary when it is told to."""
+        while True:
+            self._run_once(session, begin_session, summary)
+            if summary.status != "stopped" or self._control.is_stopping:
+                return
+            self._control.wait_while_paused()
+            if self._control.is_stopping:
+                return
 
     def _run_once(self, session: Callable[[], Any], begin_session: Callable[[], None], summary: Summary) -> None:
         api.run_job(
@@ -130,8 +145,8 @@ class Operation:
     def _status(self) -> dict[str, Any]:
         return {
             "pipeline": self._job.pipeline,
-            "source": self._job.source.identity.root,
-            "table": self._job.table_root,
+            "source": without_secrets(self._job.source.identity.root),
+            "table": without_secrets(show_uri(self._job.table_root)),
             "state": self._state(),
             "run_id": self._run_id,
             "uptime_seconds": round(time.time() - self._started, 1),
@@ -148,6 +163,5 @@ class Operation:
         return Answer.json({"checkpoints": list(islice(rows, _LISTED_CHECKPOINTS))})
 
     def _page(self) -> Answer:
-        status = self._status()
-        html = render_report(open_existing(self._job.config), live=status)
-        return Answer(body=html.encode(), kind="text/html; charset=utf-8")
+        live = Live(status=self._status(), needs_token=self._job.config["api.token"] is not None)
+        return Answer(body=self._live_report.render(live).encode(), kind="text/html; charset=utf-8")

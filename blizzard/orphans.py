@@ -6,7 +6,6 @@ of the log names it: no commit, no compacted log, no Delta checkpoint, no pendin
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,7 +48,9 @@ def find_orphans(
         raise ConfigError(
             f"--older-than must be at least {SHORTEST_AGE.days}d: a younger file may belong to a run", kind="usage"
         )
-    txns = itertools.chain((txn for commit in table.scan_back() for txn in commit.txns), table.checkpoint_txns())
+    checkpoint = table.newest_checkpoint()  # of commits whose JSON may be gone
+    txns = [txn for commit in table.scan_back() for txn in commit.txns]
+    txns += checkpoint.txns if checkpoint is not None else ()
     pending = {name for state in states_in(txns) for name in state.pending_quarantine}
     found = list(_orphans_in(open_store(table.root, access), set(), older_than))
     if quarantine_root is not None:

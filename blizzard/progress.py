@@ -79,20 +79,24 @@ class TerminalProgress:
 
 
 class JsonProgress:
-    """One JSON object a line, for whatever gathers logs: each says which run, pipeline and batch it is about."""
+    """One JSON object a line, for whatever gathers logs. Each has the same first fields: time, level, pipeline, run_id,
+    sequence (that the line is about, or that was planned last), batch (its number in this run) and message."""
 
-    def __init__(self, pipeline: str, out: TextIO | None = None) -> None:
-        self._out, self._pipeline = out or sys.stderr, pipeline
+    def __init__(self, pipeline: str | None, run_id: str | None = None, out: TextIO | None = None) -> None:
+        self._out, self._pipeline, self._run_id = out or sys.stderr, pipeline, run_id
         self._lock = threading.Lock()
+        self._first: int | None = None
+        self._newest: int | None = None
 
     def note(self, message: str) -> None:
-        self._line("info", message)
+        self.line("info", message)
 
     def warn(self, message: str) -> None:
-        self._line("warning", message)
+        self.line("warning", message)
 
     def planned(self, plan: BatchPlan, *, sequence: int, backlog_files: int) -> None:
-        self._line(
+        self._first, self._newest = self._first or sequence, sequence
+        self.line(
             "info",
             "reading",
             sequence=sequence,
@@ -102,7 +106,7 @@ class JsonProgress:
         )
 
     def committed(self, result: BatchResult, *, sequence: int, version: int) -> None:
-        self._line(
+        self.line(
             "info",
             "committed",
             sequence=sequence,
@@ -116,9 +120,19 @@ class JsonProgress:
 
     def close(self) -> None: ...
 
-    def _line(self, level: str, message: str, **fields: Any) -> None:
+    def line(self, level: str, message: str, *, sequence: int | None = None, **fields: Any) -> None:
         now = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        said = {"time": now, "level": level, "pipeline": self._pipeline, "message": message, **fields}
+        about = self._newest if sequence is None else sequence
+        said = {
+            "time": now,
+            "level": level,
+            "pipeline": self._pipeline,
+            "run_id": self._run_id,
+            "sequence": about,
+            "batch": None if about is None or self._first is None else about - self._first + 1,
+            "message": message,
+            **fields,
+        }
         text = orjson.dumps({k: _printable(v) for k, v in said.items()}).decode()
         with self._lock:
             self._out.write(text + "\n")
@@ -130,9 +144,9 @@ def _printable(value: Any) -> Any:
 
 
 @contextmanager
-def make_progress(kind: str, pipeline: str) -> Iterator[TerminalProgress | JsonProgress]:
+def make_progress(kind: str, pipeline: str, run_id: str) -> Iterator[TerminalProgress | JsonProgress]:
     """What a command says while it works. What the stores say about requests they make again is part of it."""
-    progress = JsonProgress(pipeline) if kind == "json" else TerminalProgress()
+    progress = JsonProgress(pipeline, run_id) if kind == "json" else TerminalProgress()
     handler, log = _ToProgress(progress), logging.getLogger("blizzard")
     log.addHandler(handler)
     try:

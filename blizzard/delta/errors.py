@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 from blizzard.errors import BlizzardError, Refused, Temporary
-from blizzard.store.uri import is_local, redact
+from blizzard.store.uri import is_local, without_secrets
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def plain(error: BaseException) -> str:
     """One line, without the colours and arrows that delta-rs puts between causes."""
-    text = redact(_COLOUR.sub("", str(error))) or type(error).__name__
+    text = without_secrets(_COLOUR.sub("", str(error))) or type(error).__name__
     return ": ".join(part.strip(" ↳\t") for part in text.splitlines() if part.strip(" ↳\t"))
 
 

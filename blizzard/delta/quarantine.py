@@ -87,6 +87,13 @@ class DeltaRsQuarantine:
             kind="quarantine_failed",
         ) from cause
 
+    def is_settled(self, state: CheckpointState) -> bool:
+        """Whether the table holds what this committed state named."""
+        if not state.pending_quarantine:
+            return True
+        table = self.open()
+        return table is not None and self._is_settled(table, state)
+
     def open(self) -> DeltaTable | None:
         if next(self.store.walk(log.LOG_FOLDER), None) is None:
             return None

@@ -19,7 +19,7 @@ from deltalake.transaction import AddAction
 
 from blizzard.core.codec import fence_app_id
 from blizzard.core.history import rolled_back_to
-from blizzard.core.log import CommitFacts, TableFacts, Txn, names_pipeline, pipelines_of, states_in
+from blizzard.core.log import CheckpointFacts, CommitFacts, TableFacts, names_pipeline, pipelines_of, states_in
 from blizzard.core.rollback import FileActions
 from blizzard.core.types import DataFile
 from blizzard.delta import log
@@ -187,17 +187,24 @@ class DeltaRsTable:
         return facts if is_known or not facts.has_data else self._with_checkpoint(facts)
 
     def _with_checkpoint(self, facts: TableFacts) -> TableFacts:
-        checkpoint = read_newest_checkpoint(self._store, self.version)
+        checkpoint = self.newest_checkpoint()
         if checkpoint is None:
             return facts
         named = {state.add_path for state in states_in(checkpoint.txns)}
         active = {path for path in self._handle.get_add_actions().column("path").to_pylist() if path in named}
         return replace(facts, checkpoint=checkpoint, active_adds=frozenset(active))
 
-    def checkpoint_txns(self) -> tuple[Txn, ...]:
-        """Those of the newest Delta checkpoint: of commits whose JSON may be gone."""
-        checkpoint = read_newest_checkpoint(self._store, self.version)
-        return () if checkpoint is None else checkpoint.txns
+    def newest_checkpoint(self) -> CheckpointFacts | None:
+        """What a Delta checkpoint, or a compacted log, still says about commits whose JSON is gone."""
+        return read_newest_checkpoint(self._store, self.version)
+
+    def size(self) -> tuple[int, int, int | None]:
+        """Data files, their bytes, and their rows as the statistics have it: None where a file has none."""
+        actions = self._handle.get_add_actions()
+        rows = actions.column("num_records").to_pylist() if "num_records" in actions.schema.names else []
+        sizes = actions.column("size_bytes").to_pylist()
+        is_known = len(rows) == len(sizes) and None not in rows
+        return len(sizes), sum(sizes), sum(rows) if is_known else None
 
     def active_files(self) -> list[str]:
         """The data files that make up the table now."""

@@ -15,10 +15,6 @@ from blizzard.errors import ConfigError
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss"}
 _OBJECT_STORES = ("s3", "gs", "abfss", "az", "memory")
-_SECRETS = (
-    (re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*(?=@)"), "…"),  # a name and a password before a host
-    (re.compile(r"(?<=\?)[\w.%-]+=[^\s'\")]*"), "…"),  # a query: a signature may be in it
-)
 
 
 def locate(uri: str, *, what: str) -> str:
@@ -37,10 +33,8 @@ def locate(uri: str, *, what: str) -> str:
     if name == "file":
         return _local_path_of_uri(uri, scheme.group(0), what)
     if name not in _OBJECT_STORES:
-        known, given = "file, s3 (s3a, s3n), gs, abfss, az", redact(uri)
-        raise ConfigError(
-            f"{what} {given!r}: {scheme.group(1)}: is not one of {known}", kind="unsupported_scheme"
-        )
+        known, given = "file, s3 (s3a, s3n), gs, abfss, az", without_secrets(uri)
+        raise ConfigError(f"{what} {given!r}: {scheme.group(1)}: is not one of {known}", kind="unsupported_scheme")
     rest = uri[len(scheme.group(0)) :].removeprefix("//").rstrip("/")
     if not uri.startswith(scheme.group(0) + "//") or not rest or rest.startswith("/"):
         raise ConfigError(f"{what} {uri!r}: such a URI has a bucket, {name}://bucket/path", kind="usage")
@@ -76,13 +70,6 @@ def local_path(uri: str, *, what: str) -> str:
     return root
 
 
-def redact(text: str) -> str:
-    """Without the passwords and signatures that a URL in it may carry."""
-    for pattern, instead in _SECRETS:
-        text = pattern.sub(instead, text)
-    return text
-
-
 def is_local(root: str) -> bool:
     return root.startswith("/")
 
@@ -90,6 +77,15 @@ def is_local(root: str) -> bool:
 def show_uri(root: str) -> str:
     """A root as a URI, for people and for identities."""
     return "file://" + quote(root) if is_local(root) else root
+
+
+_PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^/@]*@")
+_SIGNED = re.compile(r"(?i)([?&](?:sig|sas|token|access_token|signature|x-amz-[a-z-]+|x-goog-[a-z-]+)=)[^&\s]+")
+
+
+def without_secrets(text: str) -> str:
+    """For pages and answers that others may see: no password before a host, no signature after a question mark."""
+    return _SIGNED.sub(r"\1***", _PASSWORD.sub(r"\1:***@", text))
 
 
 def delta_uri(root: str) -> str:

@@ -26,7 +26,17 @@ from blizzard.delta.quarantine import DeltaRsQuarantine
 from blizzard.delta.table import DeltaRsTable
 from blizzard.job import ListedSource
 from blizzard.pipeline import run_pipeline
-from blizzard.ports import Background, CommitRequest, Pending, Ports, Result, StopRequest, TablePlace
+from blizzard.ports import (
+    Background,
+    CommitRequest,
+    NoTelemetry,
+    Pending,
+    Ports,
+    Result,
+    StopRequest,
+    TablePlace,
+    Telemetry,
+)
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
 from blizzard.schema.layout import TableLayout, layout_of
@@ -98,11 +108,14 @@ class SetClock:
 
 @dataclass
 class Told:
-    """Keeps the warnings."""
+    """Keeps what is said."""
 
     warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
-    def note(self, message: str) -> None: ...
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
     def warn(self, message: str) -> None:
         self.warnings.append(message)
 
@@ -205,6 +218,9 @@ class Flow:
         bad: BadPolicy | None = None,
         accepts_loss: bool = False,
         background: Background | None = None,
+        stop: StopRequest | None = None,
+        telemetry: Telemetry | None = None,
+        summary: Summary | None = None,
         **settings: Any,
     ) -> Summary:
         """A run as a new process would make it."""
@@ -221,7 +237,8 @@ class Flow:
             background=background or AtOnce(),
             clock=self.clock,
             progress=self.told,
-            stop=NeverStop(),
+            stop=stop or NeverStop(),
+            telemetry=telemetry or NoTelemetry(),
         )
         given = RunSettings(
             pipeline=self.pipeline,
@@ -229,7 +246,7 @@ class Flow:
             limits=limits or Limits(),
             bad=bad or BadPolicy(),
         )
-        summary = Summary()
+        summary = summary or Summary()
         run_pipeline(ports, replace(given, **settings), summary)
         return summary
 

@@ -10,7 +10,7 @@ from blizzard.errors import BlizzardError
 from blizzard.source.uri import locate_source
 from blizzard.store.access import make_access
 from blizzard.store.retry import RetryPolicy
-from blizzard.store.uri import redact
+from blizzard.store.uri import without_secrets
 
 
 @pytest.mark.parametrize(
@@ -43,4 +43,4 @@ def test_a_password_in_an_endpoint_is_not_repeated_by_what_delta_rs_says() -> No
     "text", ["abfss://container@account.dfs.core.windows.net/a", "a?b.ndjson", "s3://b/what?.json"]
 )
 def test_what_is_no_secret_is_left_alone(text: str) -> None:
-    assert redact(text) == text
+    assert without_secrets(text) == text

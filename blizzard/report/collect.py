@@ -1,0 +1,212 @@
+"""Reading what a report tells: the newest commits of the log, the quarantine table, and what recovery would decide.
+
+Whatever is damaged is told and left out; only a table that cannot be opened at all is an error. Changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from blizzard import dlq
+from blizzard.core.codec import FENCE_PREFIX
+from blizzard.core.explain import explain_recovery
+from blizzard.core.log import CommitFacts, states_in
+from blizzard.core.recover import Refuse, decide_recovery
+from blizzard.core.state import CheckpointState, RecordsRead
+from blizzard.delta.quarantine import DeltaRsQuarantine
+from blizzard.delta.table import DeltaRsTable
+from blizzard.errors import BlizzardError
+from blizzard.report.facts import (
+    BadGroup,
+    FileInProgress,
+    HeldFile,
+    PipelineFacts,
+    Position,
+    QuarantineFacts,
+    RecoveryNow,
+    ReportFacts,
+    TableSize,
+)
+from blizzard.report.rows import Gathered, PipelineRows, gather
+from blizzard.store.uri import show_uri, without_secrets
+from blizzard.tasks.quarantine import Selection
+
+MAX_COMMITS = 500
+_MAX_NAMES = 100
+# Counting by reason reads a few columns of the quarantine table itself, its total is in the log.
+_MAX_COUNTED_BAD = 1_000_000
+
+
+def collect(
+    table: DeltaRsTable,
+    quarantine: DeltaRsQuarantine,
+    *,
+    now_ms: int,
+    pipeline: str | None = None,
+    max_commits: int = MAX_COMMITS,
+    scan_commits: int = 100,
+) -> ReportFacts:
+    window = _Window(table, max_commits)
+    gathered = gather(window.commits())
+    problems = list(window.problems)
+    if window.has_older:
+        _add_cleaned_up(table, gathered, problems)
+    if gathered.rust_versions:
+        problems.append(
+            f"Version {gathered.rust_versions[0]} holds a position of the Rust program, which names no pipeline. It is"
+            f" not shown here; blizzard run --adopt takes it over."
+        )
+    bad, (files, size_bytes, rows) = _Quarantined(quarantine), table.size()
+    names = [name for name in sorted(gathered.pipelines) if pipeline in (None, name)]
+    return ReportFacts(
+        table=without_secrets(show_uri(table.root)),
+        made_at_ms=now_ms,
+        table_id=table.table_id,
+        version=table.version,
+        size=TableSize(files=files, bytes=size_bytes, rows=rows),
+        commits_read=window.read,
+        oldest_read=window.oldest,
+        is_cut=window.is_cut,
+        foreign_commits=gathered.foreign,
+        pipelines=tuple(_pipeline(table, name, gathered.of(name), bad, scan_commits) for name in names),
+        quarantine=bad.facts,
+        problems=tuple(problems),
+    )
+
+
+class _Window:
+    """The newest commits of the log, at most so many of them."""
+
+    def __init__(self, table: DeltaRsTable, max_commits: int) -> None:
+        self._table, self._max = table, max_commits
+        self.read, self.oldest = 0, None  # type: int, int | None
+        self.problems: list[str] = []
+
+    def commits(self) -> Iterator[CommitFacts]:
+        try:
+            for commit in islice(self._table.scan_back(), self._max):
+                self.read, self.oldest = self.read + 1, commit.version
+                yield commit
+        except BlizzardError as e:
+            self.problems.append(f"{e} Commits before it are not shown.")
+
+    @property
+    def has_older(self) -> bool:
+        return self.oldest != 0
+
+    @property
+    def is_cut(self) -> bool:
+        return self.has_older and self.read == self._max
+
+
+def _add_cleaned_up(table: DeltaRsTable, gathered: Gathered, problems: list[str]) -> None:
+    """Pipelines of which the commits read say nothing, but a Delta checkpoint does."""
+    try:
+        checkpoint = table.newest_checkpoint()
+    except BlizzardError as e:
+        problems.append(str(e))
+        return
+    for txn in checkpoint.txns if checkpoint else ():
+        if txn.app_id.startswith(FENCE_PREFIX):
+            gathered.of(txn.app_id.removeprefix(FENCE_PREFIX))
+    newest: dict[str, CheckpointState] = {}
+    for state in states_in(checkpoint.txns if checkpoint else ()):
+        if state.sequence > (newest[state.pipeline].sequence if state.pipeline in newest else -1):
+            newest[state.pipeline] = state
+    for name, state in newest.items():
+        if gathered.of(name).newest is None:
+            gathered.of(name).remembered = state
+
+
+class _Quarantined:
+    """The quarantine table, read once for all pipelines."""
+
+    def __init__(self, quarantine: DeltaRsQuarantine) -> None:
+        self._quarantine = quarantine
+        self._groups: list[dlq.Group] = []
+        uri, records, counted, problem = without_secrets(show_uri(quarantine.root)), None, False, None
+        try:
+            records = quarantine.count()
+            counted = records <= _MAX_COUNTED_BAD
+            self._groups = dlq.count_groups(quarantine, Selection()) if counted else []
+        except (BlizzardError, OSError, ValueError) as e:
+            problem = f"The quarantine table cannot be read: {e}"
+        self.facts = QuarantineFacts(uri=uri, records=records, is_counted_by_reason=counted, problem=problem)
+
+    def of(self, pipeline: str) -> tuple[BadGroup, ...]:
+        kinds: dict[str, list[dlq.Group]] = {}
+        for group in self._groups:
+            if group.pipeline == pipeline:
+                kinds.setdefault(group.error_kind, []).append(group)
+        found = (
+            BadGroup(
+                error_kind=kind,
+                records=sum(g.records for g in groups),
+                complete=sum(g.complete for g in groups),
+                files=len(groups),
+            )
+            for kind, groups in kinds.items()
+        )
+        return tuple(sorted(found, key=lambda g: -g.records))
+
+    def pending(self, state: CheckpointState) -> int:
+        try:
+            return 0 if self._quarantine.is_settled(state) else len(state.pending_quarantine)
+        except (BlizzardError, OSError, ValueError):
+            return len(state.pending_quarantine)
+
+
+def _pipeline(
+    table: DeltaRsTable, name: str, found: PipelineRows, bad: _Quarantined, scan_commits: int
+) -> PipelineFacts:
+    position = None
+    if found.newest is not None:
+        commit, state = found.newest
+        position = _position(state, commit.version, bad)
+    elif found.remembered is not None:
+        position = _position(found.remembered, None, bad)
+    return PipelineFacts(
+        name=name,
+        position=position,
+        recovery=_recovery(table, name, scan_commits),
+        commits=tuple(found.rows),
+        quarantine=bad.of(name),
+    )
+
+
+def _position(state: CheckpointState, version: int | None, bad: _Quarantined) -> Position:
+    source = state.source_state
+    marks = [("", source.last_committed_file)] if source.last_committed_file is not None else []
+    marks += sorted(source.prefix_marks.items())
+    return Position(
+        source=without_secrets(state.source.root),
+        pattern=state.source.pattern,
+        sequence=state.sequence,
+        version=version,
+        taken_at_ms=state.taken_at_ms,
+        run_id=state.run_id,
+        marks=tuple(marks[:_MAX_NAMES]),
+        marks_count=len(marks),
+        in_progress=tuple(_files(islice(sorted(source.in_progress.items()), _MAX_NAMES))),
+        in_progress_count=len(source.in_progress),
+        held=tuple(HeldFile(path=p, why=why) for p, why in islice(sorted(state.held_back.items()), _MAX_NAMES)),
+        held_count=len(state.held_back),
+        pending_quarantine=bad.pending(state),
+    )
+
+
+def _files(progress: Iterable[tuple[str, RecordsRead]]) -> Iterator[FileInProgress]:
+    for path, read in progress:
+        yield FileInProgress(path=path, records=read.records, size_bytes=read.size_bytes)
+
+
+def _recovery(table: DeltaRsTable, name: str, scan_commits: int) -> RecoveryNow:
+    try:
+        facts = table.observe(name, scan_commits=scan_commits)
+        recovery = decide_recovery(facts, pipeline=name, source=None, start_from=None)
+        sentences = explain_recovery(facts, recovery, name)
+    except BlizzardError as e:
+        return RecoveryNow(path="refused", kind=e.kind, sentences=(without_secrets(str(e)),))
+    kind = recovery.kind if isinstance(recovery, Refuse) else None
+    return RecoveryNow(path=recovery.path, kind=kind, sentences=tuple(map(without_secrets, sentences)))

@@ -1,0 +1,145 @@
+"""From commits, newest first, to the rows and the positions of their pipelines. Pure, and holds no ledger longer than
+it takes to count it: five hundred of them may name millions of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from blizzard.core.codec import FENCE_PREFIX, CodecError, decode_state
+from blizzard.core.history import Superseded
+from blizzard.core.ledger import Ledger, decode_ledger
+from blizzard.core.log import CommitFacts, payloads
+from blizzard.core.state import CheckpointState, RustCheckpointState
+from blizzard.report.facts import CommitRow
+
+
+@dataclass(slots=True, kw_only=True)
+class PipelineRows:
+    rows: list[CommitRow] = field(default_factory=list)
+    newest: tuple[CommitFacts, CheckpointState] | None = None  # the newest sound position
+    remembered: CheckpointState | None = None  # by a Delta checkpoint, where no commit shows one
+    # Names that the newest commit so far began with. Whether they were late, only the position before it can say.
+    begun: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Gathered:
+    pipelines: dict[str, PipelineRows] = field(default_factory=dict)
+    foreign: int = 0
+    rust_versions: list[int] = field(default_factory=list)  # commits with a position of the Rust program
+
+    def of(self, pipeline: str) -> PipelineRows:
+        return self.pipelines.setdefault(pipeline, PipelineRows())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Payloads:
+    states: tuple[CheckpointState, ...]
+    problem: str | None
+    is_rust: bool
+
+
+def gather(commits: Iterable[CommitFacts]) -> Gathered:
+    gathered, superseded = Gathered(), Superseded()
+    for commit in commits:
+        ledger, found = decode_ledger(commit.user_metadata), _read_payloads(commit)
+        taken_back = ledger is not None and superseded.meets(ledger)
+        fences = {t.app_id.removeprefix(FENCE_PREFIX): t.version for t in commit.txns if _is_fence(t.app_id)}
+        states = {state.pipeline: state for state in found.states}
+        names = {*fences, *states, *((ledger.pipeline,) if ledger else ())}
+        if found.is_rust:
+            gathered.rust_versions.append(commit.version)
+        if not names:
+            gathered.foreign += 1
+        for name in sorted(names):
+            mine = ledger if ledger is not None and ledger.pipeline == name else None
+            _take(gathered.of(name), commit, states.get(name), mine, fences.get(name), taken_back, found.problem)
+    return gathered
+
+
+def _take(
+    pipeline: PipelineRows,
+    commit: CommitFacts,
+    state: CheckpointState | None,
+    ledger: Ledger | None,
+    fence: int | None,
+    taken_back: bool,
+    problem: str | None,
+) -> None:
+    if state is not None:
+        pipeline.newest = pipeline.newest or (commit, state)
+        _count_late(pipeline, state)
+    if fence == 0 and state is None and ledger is None:
+        return  # it made the table and took nothing in
+    if state is None:
+        problem = problem or "the commit has no payload"
+    elif ledger is None:
+        problem = "the ledger is missing or damaged: what the commit took in is not known"
+    else:
+        problem = None
+    sequences = (fence, state.sequence if state else None, ledger.sequence if ledger else None)
+    pipeline.rows.append(
+        replace(
+            _row(commit, ledger, taken_back),
+            sequence=next((s for s in sequences if s is not None), None),
+            run_id=state.run_id if state else ledger.run_id if ledger else None,
+            problem=problem,
+        )
+    )
+    entries = ledger.entries if ledger else ()
+    pipeline.begun = tuple(e.path for e in entries if e.from_record == 0) if _reads_files(ledger) else ()
+
+
+def _count_late(pipeline: PipelineRows, before: CheckpointState) -> None:
+    """`before` is the position that the newest row so far went on from."""
+    source = before.source_state
+    late = sum(1 for path in pipeline.begun if source.is_passed(path) and path not in source.files)
+    if late and pipeline.rows:
+        pipeline.rows[-1] = replace(pipeline.rows[-1], late_files=late)
+    pipeline.begun = ()
+
+
+def _reads_files(ledger: Ledger | None) -> bool:
+    return ledger is not None and ledger.kind == "batch"
+
+
+def _row(commit: CommitFacts, ledger: Ledger | None, taken_back: bool) -> CommitRow:
+    entries = ledger.entries if ledger else ()
+    return CommitRow(
+        version=commit.version,
+        at_ms=commit.timestamp_ms,
+        sequence=None,
+        kind=ledger.kind if ledger else "unknown",
+        run_id=None,
+        files=len(entries),
+        finished_files=sum(e.finished for e in entries),
+        records=ledger.records if ledger else 0,
+        bytes=sum(e.size_bytes for e in entries if e.finished),
+        bad=sum(e.bad for e in entries),
+        broken_files=sum(e.broken is not None for e in entries),
+        late_files=0,
+        payload_bytes=max((len(app_id) for app_id in payloads(commit)), default=0),
+        is_superseded=taken_back,
+        superseded=ledger.superseded if ledger else (),
+        rolled_back_to=ledger.rolled_back_to if ledger else None,
+        problem=None,
+    )
+
+
+def _is_fence(app_id: str) -> bool:
+    return app_id.startswith(FENCE_PREFIX)
+
+
+def _read_payloads(commit: CommitFacts) -> _Payloads:
+    states, problem, is_rust = [], None, False
+    for app_id in payloads(commit):
+        try:
+            state = decode_state(app_id)
+        except CodecError as e:
+            problem = f"the payload is damaged ({e.kind}): {e}"
+            continue
+        if isinstance(state, CheckpointState):
+            states.append(state)
+        is_rust |= isinstance(state, RustCheckpointState)
+    return _Payloads(states=tuple(states), problem=problem, is_rust=is_rust)
