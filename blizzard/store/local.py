@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from typing import Any, BinaryIO
 
@@ -51,7 +51,8 @@ class LocalStore:
 
     def names(self, folder: str, *, after: str = "") -> list[str]:
         try:
-            return sorted(name for name in os.listdir(self._path(folder)) if name > after)
+            with os.scandir(self._path(folder)) as entries:
+                return sorted(entry.name for entry in entries if entry.name > after and entry.is_file())
         except (FileNotFoundError, NotADirectoryError):
             return []
 
@@ -161,8 +162,9 @@ class _LocalSink:
         sync(self._path)
 
     def abort(self) -> None:
-        """It stays where it is: nobody will name it."""
         self.target.close()
+        with suppress(FileNotFoundError):
+            os.unlink(self._path)
 
 
 def etag_of(info: os.stat_result) -> str:
