@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,8 @@ from blizzard.store.access import NO_ACCESS, Access, make_access
 from blizzard.store.files import Store
 from tests.s3.conftest import s3_server, tool
 from tests.s3.flows import FAST, access_to
-from tests.stores.servers import AZURE_HOST, AzureServer, GcsServer
+from tests.stores.servers import AZURE_HOST, AzureServer, GcsServer, options_for_gcs
+from tests.stores.xml_api import XmlApi
 
 __all__ = ["s3_server"]
 
@@ -74,6 +75,22 @@ def place_of(kind: str, request: pytest.FixtureRequest) -> Place:
     access = make_access(server.options, retry=FAST, read_timeout_s=5)
     host = {"gcs": f"gs://{name}", "az": f"az://{name}", "azure": f"abfss://{name}@{AZURE_HOST}"}[kind]
     return Place(kind=kind, root=f"{host}/base", access=access)
+
+
+@pytest.fixture(scope="session")
+def xml_api(gcs_server: GcsServer) -> Iterator[XmlApi]:
+    proxy = XmlApi(gcs_server.endpoint)
+    yield proxy
+    proxy.stop()
+
+
+def table_place(kind: str, request: pytest.FixtureRequest) -> Place:
+    """One that delta-rs can write to as well."""
+    place = place_of(kind, request)
+    if kind != "gcs":
+        return place
+    options = options_for_gcs(request.getfixturevalue("xml_api").endpoint)
+    return replace(place, access=make_access(options, retry=FAST, read_timeout_s=5))
 
 
 @pytest.fixture(params=KINDS)

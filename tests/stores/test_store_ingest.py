@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from threading import Barrier
 
 import pytest
 
 from blizzard.core.plan import Limits
 from blizzard.errors import BlizzardError
-from blizzard.store.access import make_access
 from tests.ingesting import line
-from tests.s3.flows import FAST
-from tests.stores.conftest import place_of
+from tests.stores.conftest import table_place
 from tests.stores.flows import Folder, StoreFlow
-from tests.stores.servers import GcsServer, options_for_gcs
-from tests.stores.xml_api import XmlApi
-
-
-@pytest.fixture(scope="module")
-def xml_api(gcs_server: GcsServer) -> Iterator[XmlApi]:
-    proxy = XmlApi(gcs_server.endpoint)
-    yield proxy
-    proxy.stop()
 
 
 @pytest.fixture(params=["gcs", "azure", "az"])
 def flow(request: pytest.FixtureRequest) -> StoreFlow:
-    place = place_of(request.param, request)
-    if place.kind == "gcs":
-        options = options_for_gcs(request.getfixturevalue("xml_api").endpoint)
-        place = replace(place, access=make_access(options, retry=FAST, read_timeout_s=5))
-    return StoreFlow(Folder(place))
+    return StoreFlow(Folder(table_place(request.param, request)))
 
 
 def test_each_id_is_ingested_once_and_a_second_run_is_idle(flow: StoreFlow) -> None:
