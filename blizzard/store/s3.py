@@ -244,11 +244,12 @@ class S3Store(ObjectStore):
                 f" storage_options, or run under a role.",
                 kind="no_credentials",
             )
+        said = self._access.without_secrets(str(error))
         if self._is_passing(error):
             return Temporary(
-                f"{where}: {error}. Tried {self._access.retry.attempts} times. Run again.", kind="store_unavailable"
+                f"{where}: {said}. Tried {self._access.retry.attempts} times. Run again.", kind="store_unavailable"
             )
-        return ConfigError(f"{where}: {error}", kind="store")
+        return ConfigError(f"{where}: {said}", kind="store")
 
 
 class _MultipartSink(io.RawIOBase):

@@ -12,11 +12,14 @@ from typing import Any
 
 import pytest
 
+from blizzard.core.late import Scope
 from blizzard.core.types import Slice, SourceFile
+from blizzard.source.listing import list_source
+from blizzard.source.uri import locate_source
 from blizzard.store import open_store
 from blizzard.store.files import FileChanged, Store
 from blizzard.store.ranges import RANGE_BYTES
-from tests.stores.conftest import Place
+from tests.stores.conftest import Place, place_of
 
 # Each of these has a meaning somewhere: in a URL, in a shell, for gcsfs or for adlfs.
 NAMES = [
@@ -154,6 +157,30 @@ def test_more_names_than_fit_on_a_page(place: Place, monkeypatch: pytest.MonkeyP
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda i: store.put(f"{i:05d}", b""), range(1001)))
     assert [file.path for file in store.listed()] == [f"{i:05d}" for i in range(1001)]
+
+
+@pytest.mark.parametrize("kind", ["gcs", "azure"])
+def test_a_source_of_many_folders_is_listed_whole_after_a_name_and_part_by_part(
+    kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("blizzard.store.azure._PAGE_NAMES", 100)
+    place = place_of(kind, request)
+    names = [f"year={y}/region={r}/{i:03d}.ndjson" for y in (1, 2) for r in ("eu", "us") for i in range(260)]
+    names += ["year=1/loose.ndjson", "z.ndjson"]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: place.store.put(name, b"{}"), names))
+    source = locate_source(place.root, None, place.access)
+    assert [file.path for file in list_source(source)] == sorted(names)
+    after = "year=1/region=us/250.ndjson"
+    found = list_source(source, Scope(is_full=False, after={"": after}, also=("year=1/region=eu/007.ndjson",)))
+    expected = ["year=1/region=eu/007.ndjson", *(name for name in sorted(names) if name > after)]
+    assert [file.path for file in found] == expected
+    parts = locate_source(place.root, None, place.access, marks_per="region")
+    marks = {f"year={y}/region={r}/": f"year={y}/region={r}/257.ndjson" for y in (1, 2) for r in ("eu", "us")}
+    found = list_source(parts, Scope(is_full=False, after={**marks, "": "year=1/loose.ndjson"}))
+    assert [file.path for file in found] == sorted(
+        ["z.ndjson", *(name for name in names if name.endswith(("258.ndjson", "259.ndjson")))]
+    )
 
 
 def test_ranges_of_a_file_that_is_several_ranges_long(store: Store) -> None:

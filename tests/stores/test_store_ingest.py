@@ -9,8 +9,11 @@ from threading import Barrier
 
 import pytest
 
+from blizzard.cleaning import Cleaning
 from blizzard.core.plan import Limits
 from blizzard.errors import BlizzardError
+from blizzard.store import open_store
+from tests.contract.in_process import SetClock
 from tests.ingesting import line
 from tests.stores.conftest import table_place
 from tests.stores.flows import Folder, StoreFlow
@@ -67,6 +70,20 @@ def test_a_file_rewritten_or_deleted_between_listing_and_reading_is_held_back(fl
     assert (summary.records, summary.held_files) == (3, 2)
     assert flow.run().records == 2
     assert flow.ids() == [6, 7, 8, 20, 21]
+
+
+def test_what_is_ingested_is_archived_and_not_taken_for_new(flow: StoreFlow) -> None:
+    flow.clock = SetClock(4_000_000_000_000)
+    flow.put("day=1/a #%.ndjson", 0, 3)
+    flow.run()
+    archive = open_store(flow.bucket.uri("kept"), flow.access)
+    flow.clock.ms += 10_000
+    flow.put("day=2/b.ndjson", 3, 6)
+    flow.run(cleaning=Cleaning(source=flow.src, archive=archive, keep_ms=5_000))
+    assert [file.path for file in flow.src.walk()] == ["day=2/b.ndjson"]
+    assert [file.path for file in archive.walk()] == ["day=1/a #%.ndjson"]
+    assert flow.run().commits == 0
+    assert flow.ids() == list(range(6))
 
 
 def test_of_two_drivers_at_once_one_commits(flow: StoreFlow) -> None:
