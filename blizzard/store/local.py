@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -31,9 +32,10 @@ class LocalStore:
 
     def stat(self, name: str) -> SourceFile | None:
         try:
-            return _listed(name, os.stat(self._path(name)))
+            info = os.stat(self._path(name))
         except (FileNotFoundError, NotADirectoryError):
             return None
+        return None if stat.S_ISDIR(info.st_mode) else _listed(name, info)
 
     def identity(self, name: str) -> tuple[Any, ...] | None:
         try:
@@ -162,6 +164,8 @@ class _LocalSink:
         sync(self._path)
 
     def abort(self) -> None:
+        if self.target.closed:
+            return  # it was finished, and somebody may have named it since
         self.target.close()
         with suppress(FileNotFoundError):
             os.unlink(self._path)
