@@ -9,6 +9,12 @@ TOOLS     := .tools
 VERSITYGW := v1.8.0
 TOXIPROXY := v2.5.0
 S3_READY  := $(TOOLS)/versitygw-$(VERSITYGW) $(TOOLS)/toxiproxy-$(TOXIPROXY)
+# Emulators of Google Cloud Storage and of Azure Blob Storage. What azurite depends on is as old as itself.
+FAKE_GCS  := v1.56.1
+AZURITE   := 3.35.0
+GCS_READY := $(TOOLS)/fake-gcs-server-$(FAKE_GCS)
+AZURE_READY := $(TOOLS)/azurite-$(AZURITE)
+NPM       := $(shell command -v npm 2>/dev/null)
 GO        := $(shell command -v go 2>/dev/null)
 # Without cgo no C compiler is needed; without symbols the server is half as large (45 MB).
 GO_BUILD   = GOBIN='$(CURDIR)/$(TOOLS)/bin' GOFLAGS=-buildvcs=false CGO_ENABLED=0 go install -ldflags='-s -w'
@@ -17,7 +23,7 @@ GO_BUILD   = GOBIN='$(CURDIR)/$(TOOLS)/bin' GOFLAGS=-buildvcs=false CGO_ENABLED=
 APT := $(shell test "$$(id -u)" = 0 && command -v apt-get 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-s3 setup-browser demo test check bench lint types clean java go
+.PHONY: help setup setup-s3 setup-stores setup-browser demo test check bench lint types clean java go npm
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,8 +53,22 @@ setup-browser: ## Install the Chromium that the report is tested in (needs apt-g
 		|| { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium chromium-driver; } >/dev/null \
 		|| { echo "Chromium could not be installed: make test skips the tests in a browser." >&2; test "$$CI" != true; }
 
+setup-stores: $(GCS_READY) $(AZURE_READY) ## Install the emulators that the tests of GCS and Azure run against (needs Go and npm)
+
+$(GCS_READY): | go
+	$(GO_BUILD) github.com/fsouza/fake-gcs-server@$(FAKE_GCS)
+	@touch $@
+
+$(AZURE_READY): | npm
+	npm install --prefix $(TOOLS)/azurite --before=2025-11-01 --omit=optional --ignore-scripts --no-audit --no-fund \
+		--loglevel=error azurite@$(AZURITE)
+	@touch $@
+
+npm:
+	@test -n "$(NPM)" || { echo "npm was not found: install Node.js, or make test skips the tests of Azure." >&2; exit 1; }
+
 go:
-	@test -n "$(GO)" || { echo "Go 1.25 or newer was not found: install it, or make test skips the S3 tests." >&2; exit 1; }
+	@test -n "$(GO)" || { echo "Go 1.25 or newer was not found: install it, or make test skips what needs servers." >&2; exit 1; }
 
 java:
 	@if [ -n "$$JAVA_HOME" ]; then test -x "$$JAVA_HOME/bin/java"; else command -v java >/dev/null; fi \
@@ -57,7 +77,10 @@ java:
 demo: java setup ## Generate NDJSON.gz, ingest it into a Delta table, show that a second run finds nothing new
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh jobs/demo.sh
 
-test: java setup $(if $(GO),setup-s3) $(if $(APT),setup-browser) ## Run all tests (S3: where Go is; browser: where apt-get or Chromium is)
+# What a machine does not have, it does not test: see the README.
+SERVERS := $(if $(GO),setup-s3 $(GCS_READY)) $(if $(NPM),$(AZURE_READY)) $(if $(APT),setup-browser)
+
+test: java setup $(SERVERS) ## Run all tests (object storage: where Go and npm are; browser: where apt-get or Chromium is)
 	$(BIN)/python -m pytest
 
 bench: java setup ## Benchmark against the peers on this machine (about an hour; see benchmarks/README.md)

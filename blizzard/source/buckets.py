@@ -19,7 +19,6 @@ from blizzard.core.state import prefix_of
 from blizzard.core.types import Listing, SourceFile
 from blizzard.errors import BadFile
 from blizzard.source.uri import SourceLocation
-from blizzard.store.files import Store
 from blizzard.store.uri import join
 
 _AT_ONCE = 8
@@ -103,10 +102,12 @@ def _wanted(files: Iterable[SourceFile], matches: re.Pattern[str], source: Sourc
         yield file
 
 
-def _listed(store: Store, after: str) -> Iterable[SourceFile]:
+def _listed(store: Any, after: str) -> Iterable[SourceFile]:
+    """`store` is an object store."""
     pages: Any = getattr(store, "pages", None)
     if pages is None:
-        return (file for file in store.walk() if file.path > after)
+        found: Iterator[SourceFile] = store.listed(after=after)
+        return found
     return _list_pages(pages, after)
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 
 from blizzard.store.access import NO_ACCESS, Access
@@ -23,6 +24,18 @@ def open_store(root: str, access: Access = NO_ACCESS) -> Store:
         from blizzard.store.s3 import S3Store
 
         return S3Store(root, access)
+    if root.startswith("gs://"):
+        from blizzard.store.gcs import GcsStore
+
+        return GcsStore(root, access)
+    if root.startswith(("abfss://", "az://")):
+        from blizzard.store.azure import AzureStore
+
+        return AzureStore(root, access)
     from blizzard.store.objects import ObjectStore
 
     return ObjectStore(root, access)
+
+
+# The threads that serve a store stay behind when a process forks, and its connections would be shared.
+os.register_at_fork(after_in_child=open_store.cache_clear)

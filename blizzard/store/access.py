@@ -7,6 +7,9 @@ never shown: not in a repr, not in an error.
 from __future__ import annotations
 
 import difflib
+import json
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +24,9 @@ _ALIASES = {
     "AWS_ENDPOINT_URL_S3": "AWS_ENDPOINT_URL",
     "ACCESS_KEY_ID": "AWS_ACCESS_KEY_ID",
     "SECRET_ACCESS_KEY": "AWS_SECRET_ACCESS_KEY",
-    "GOOGLE_APPLICATION_CREDENTIALS": "GOOGLE_SERVICE_ACCOUNT",
+    "GOOGLE_SERVICE_ACCOUNT_PATH": "GOOGLE_SERVICE_ACCOUNT",
+    "AZURE_STORAGE_SAS_KEY": "AZURE_STORAGE_SAS_TOKEN",
+    "AZURE_ENDPOINT": "AZURE_STORAGE_ENDPOINT",
     "AZURE_STORAGE_CLIENT_ID": "AZURE_CLIENT_ID",
     "AZURE_STORAGE_CLIENT_SECRET": "AZURE_CLIENT_SECRET",
     "AZURE_STORAGE_TENANT_ID": "AZURE_TENANT_ID",
@@ -30,8 +35,11 @@ _S3 = (
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_ENDPOINT_URL"),
     *("AWS_ALLOW_HTTP", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "AWS_SKIP_SIGNATURE", "AWS_REQUEST_PAYER"),
 )
-# As gcsfs and adlfs call them.
-_GCS = {"GOOGLE_SERVICE_ACCOUNT": "token"}
+_GCS = (
+    *("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_KEY", "GOOGLE_APPLICATION_CREDENTIALS"),
+    *("GOOGLE_SKIP_SIGNATURE", "GOOGLE_BASE_URL"),
+)
+# As adlfs calls them.
 _AZURE = {
     "AZURE_STORAGE_ACCOUNT_NAME": "account_name",
     "AZURE_STORAGE_ACCOUNT_KEY": "account_key",
@@ -40,7 +48,10 @@ _AZURE = {
     "AZURE_CLIENT_SECRET": "client_secret",
     "AZURE_TENANT_ID": "tenant_id",
 }
-KNOWN_OPTIONS = frozenset([*_S3, *_GCS, *_AZURE])
+KNOWN_OPTIONS = frozenset([*_S3, *_GCS, *_AZURE, "AZURE_STORAGE_ENDPOINT", "AZURE_STORAGE_USE_EMULATOR"])
+_SECRET = ("SECRET", "KEY", "TOKEN")
+_ENDPOINTS = ("AWS_ENDPOINT_URL", "GOOGLE_BASE_URL", "AZURE_STORAGE_ENDPOINT")
+_SIGNATURE = re.compile(r"(?<=[?&]sig=)[^&\s'\"]+")
 _CONNECT_TIMEOUT_S = 10
 _READ_TIMEOUT_S = 30
 _MAX_CONNECTIONS = 32
@@ -65,8 +76,8 @@ class Access:
         if is_local(root):
             return None
         options = dict(self.options)
-        if options.get("AWS_ENDPOINT_URL", "").startswith("http://"):
-            options.setdefault("AWS_ALLOW_HTTP", "true")
+        if any(options.get(name, "").startswith("http://") for name in _ENDPOINTS):
+            options.setdefault("AWS_ALLOW_HTTP" if root.startswith("s3:") else "allow_http", "true")
         # One policy for both ways into the store; delta-rs would go on for three minutes.
         options["max_retries"] = str(self.retry.attempts - 1)
         options["retry_timeout"] = f"{int(self.retry.attempts * (self.read_timeout_s + self.retry.max_ms / 1000))}s"
@@ -101,13 +112,42 @@ class Access:
             },
         }
 
-    def for_fsspec(self, root: str) -> dict[str, Any]:
-        """Of a store that is neither local disk nor S3."""
-        names = _GCS if root.startswith("gs:") else _AZURE if root.startswith(("abfss:", "az:")) else {}
-        options = {names[name]: value for name, value in self.options if name in names}
+    def for_gcsfs(self) -> dict[str, Any]:
+        """A key file, a key, or nothing: then gcsfs looks where Google's clients do."""
+        inline = self.get("GOOGLE_SERVICE_ACCOUNT_KEY")
+        token: Any = self.get("GOOGLE_SERVICE_ACCOUNT") or self.get("GOOGLE_APPLICATION_CREDENTIALS")
+        if inline is not None:
+            token = json.loads(inline)
+        if self.is_set("GOOGLE_SKIP_SIGNATURE"):
+            token = "anon"
+        return {"token": token, "endpoint_url": self.get("GOOGLE_BASE_URL")}
+
+    def for_adlfs(self, root: str) -> dict[str, Any]:
+        options = {_AZURE[name]: value for name, value in self.options if name in _AZURE}
         if root.startswith("abfss:"):
-            options.setdefault("account_name", split_bucket(root)[0].split("@", 1)[1].split(".", 1)[0])
+            host = split_bucket(root)[0].split("@", 1)[1]
+            options["account_name"] = host.split(".", 1)[0]
+            options["account_host"] = host.replace(".dfs.", ".blob.", 1)
+        endpoint = self.get("AZURE_STORAGE_ENDPOINT")
+        if self.is_set("AZURE_STORAGE_USE_EMULATOR"):  # as delta-rs looks for it
+            host = os.environ.get("AZURITE_BLOB_STORAGE_URL", "http://127.0.0.1:10000")
+            endpoint = f"{host}/{options.setdefault('account_name', 'devstoreaccount1')}"
+        if endpoint is not None:
+            # The only way to tell adlfs of another host together with a scheme and a path.
+            parts = {
+                "BlobEndpoint": endpoint,
+                "AccountName": options.get("account_name"),
+                "AccountKey": options.get("account_key"),
+                "SharedAccessSignature": options.get("sas_token"),
+            }
+            options["connection_string"] = ";".join(f"{name}={value}" for name, value in parts.items() if value)
         return options
+
+    def without_secrets(self, text: str) -> str:
+        for name, value in self.options:
+            if any(word in name for word in _SECRET) and len(value) >= 4:
+                text = text.replace(value, "***")
+        return _SIGNATURE.sub("***", text)
 
 
 NO_ACCESS = Access()

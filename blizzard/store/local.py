@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from typing import Any, BinaryIO
 
@@ -31,9 +32,10 @@ class LocalStore:
 
     def stat(self, name: str) -> SourceFile | None:
         try:
-            return _listed(name, os.stat(self._path(name)))
+            info = os.stat(self._path(name))
         except (FileNotFoundError, NotADirectoryError):
             return None
+        return None if stat.S_ISDIR(info.st_mode) else _listed(name, info)
 
     def identity(self, name: str) -> tuple[Any, ...] | None:
         try:
@@ -51,7 +53,8 @@ class LocalStore:
 
     def names(self, folder: str, *, after: str = "") -> list[str]:
         try:
-            return sorted(name for name in os.listdir(self._path(folder)) if name > after)
+            with os.scandir(self._path(folder)) as entries:
+                return sorted(entry.name for entry in entries if entry.name > after and entry.is_file())
         except (FileNotFoundError, NotADirectoryError):
             return []
 
@@ -161,8 +164,11 @@ class _LocalSink:
         sync(self._path)
 
     def abort(self) -> None:
-        """It stays where it is: nobody will name it."""
+        if self.target.closed:
+            return  # it was finished, and somebody may have named it since
         self.target.close()
+        with suppress(FileNotFoundError):
+            os.unlink(self._path)
 
 
 def etag_of(info: os.stat_result) -> str:

@@ -1,10 +1,11 @@
-"""An object store through fsspec: what GCS, Azure and fsspec's own in-memory store have in common.
+"""An object store: what S3, GCS and Azure have in common, and fsspec's own in-memory store, which is nothing more.
 
 Every request goes through `_ask`: passing trouble is tried again, the rest is told as what a person can do about it.
 """
 
 from __future__ import annotations
 
+import importlib
 import io
 import threading
 import time
@@ -12,8 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
 from functools import cached_property, partial
 from typing import Any, BinaryIO, TypeVar
+
+from fsspec.asyn import sync
 
 from blizzard.core.types import Slice, SourceFile
 from blizzard.errors import BlizzardError, ConfigError, Temporary
@@ -29,6 +33,14 @@ _THREADS = 8
 _PREFETCH_BYTES = 4 * RANGE_BYTES
 _PREFETCH_FILES = 16
 _HTTP_PASSING = (408, 425, 429, 500, 502, 503, 504)
+# A client's timeouts are for a connection and for each part of an answer. A call as a whole ends too, whatever it is
+# that it waits for: after so many times the timeout of a read.
+CALL_TIMEOUTS = 4
+BODY_TIMEOUTS = 20
+CHANGED = "the file changed after it was listed; is it still being written?"
+GONE = "the file is gone since it was listed"
+_EXTRAS = {"gs": "gcs", "abfss": "azure", "az": "azure"}
+_creating = threading.Lock()
 
 
 class ObjectStore:
@@ -36,6 +48,7 @@ class ObjectStore:
         self._root, self._access = root, access
         self._prefetched: dict[tuple[str, str], Future[bytes]] = {}
         self._lock = threading.Lock()
+        self._clock: tuple[int, float] | None = None  # the store's, and ours when it said so
 
     @property
     def root(self) -> str:
@@ -43,19 +56,11 @@ class ObjectStore:
 
     # What each kind of store does in its own way.
 
-    @cached_property
-    def _fs(self) -> Any:
-        import fsspec
+    def _connect(self) -> Any:
+        return import_client("fsspec", self._root).filesystem(self._root.split(":", 1)[0])
 
-        try:
-            fs, _ = fsspec.core.url_to_fs(
-                self._root, **self._access.for_fsspec(self._root), use_listings_cache=False, skip_instance_cache=True
-            )
-        except ImportError as e:
-            scheme = self._root.split(":", 1)[0]
-            package = {"gs": "gcsfs", "abfss": "adlfs", "az": "adlfs"}.get(scheme, "fsspec")
-            raise ConfigError(f"{scheme}:// needs the package {package}: pip install {package}", kind="usage") from e
-        return fs
+    def _touch(self) -> None:
+        """Any request, for the time that its answer tells."""
 
     @cached_property
     def _base(self) -> str:
@@ -76,19 +81,19 @@ class ObjectStore:
             return None
 
     def listed(self, prefix: str = "", *, after: str = "") -> Iterator[SourceFile]:
-        """Files whose names begin with `prefix` and sort after `after`, in the byte order of their names."""
-        found = self._ask("listing", lambda: self._fs.find(self._path(prefix), detail=True, withdirs=False))
+        """Files whose names begin with `prefix` and sort after `after`, in the order of the store."""
+        found = self._ask("listing", lambda: self._fs.find(self._path(""), detail=True, withdirs=False))
         files = (self._listed(info) for info in found.values())
-        return iter(sorted((f for f in files if f.path > after), key=lambda f: f.path))
+        return (f for f in files if f.path.startswith(prefix) and f.path > after)
 
     def put(self, name: str, content: bytes) -> None:
         self._ask(f"writing {name}", lambda: self._fs.pipe_file(self._path(name), content))
 
     def put_if_absent(self, name: str, content: bytes) -> bool:
-        try:
-            self._fs.pipe_file(self._path(name), content, mode="create")
-        except FileExistsError:
-            return False
+        with _creating:  # fsspec looks first and writes then
+            if self.stat(name) is not None:
+                return False
+            self._fs.pipe_file(self._path(name), content)
         return True
 
     def delete(self, name: str) -> bool:
@@ -102,11 +107,8 @@ class ObjectStore:
         """To another root that the same credentials open."""
         self._ask(f"copying {name}", lambda: self._fs.copy(self._path(name), self._fs._strip_protocol(target)))
 
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
     def create(self, name: str) -> Any:
-        return _FsspecSink(self._fs.open(self._path(name), "wb", block_size=RANGE_BYTES))
+        return _BufferSink(partial(self.put, name))
 
     def _fetch(self, piece: Slice, start: int, end: int) -> bytes:
         def fetch() -> bytes:
@@ -124,7 +126,8 @@ class ObjectStore:
         return not isinstance(error, PermissionError | FileNotFoundError | FileExistsError | ValueError | TypeError)
 
     def _explain(self, what: str, error: Exception) -> BlizzardError:
-        text = f"{what} at {self._root}: {error}"
+        said = self._access.without_secrets(str(error)) or type(error).__name__
+        text = f"{what} at {self._root}: {said}"
         if isinstance(error, PermissionError) or _status_of(error) in (401, 403):
             return ConfigError(f"{text}. Check the credentials and their rights.", kind="access_denied")
         if self._is_passing(error):
@@ -141,7 +144,7 @@ class ObjectStore:
         prefix = folder + "/"
         with suppress(FileNotFoundError):
             found = (file.path.removeprefix(prefix) for file in self.listed(prefix, after=prefix + after))
-            return [name for name in found if "/" not in name]
+            return sorted(name for name in found if "/" not in name)
         return []
 
     def walk(self, folder: str = "") -> Iterator[SourceFile]:
@@ -170,7 +173,7 @@ class ObjectStore:
         except (Temporary, ConfigError) as e:
             raise self._about_one_file(e) from e
         except FileNotFoundError as e:
-            raise FileChanged("the file is gone since it was listed") from e
+            raise FileChanged(GONE) from e
         self._check_unchanged(piece)
 
     def prefetch(self, pieces: Sequence[Slice]) -> None:
@@ -191,11 +194,41 @@ class ObjectStore:
         file = self.stat(name)
         return float("inf") if file is None else (self.now_ms() - file.seen_ms) / 1000
 
+    def now_ms(self) -> int:
+        if self._clock is None:
+            self._touch()
+        if self._clock is None:
+            return time.time_ns() // 1_000_000
+        said_ms, heard_at = self._clock
+        return said_ms + int((time.monotonic() - heard_at) * 1000)
+
+    def _hear_date(self, said: str | None) -> None:
+        if said:
+            self._clock = int(parsedate_to_datetime(said).timestamp() * 1000), time.monotonic()
+
     def sync(self, *names: str) -> None:
         """A store answers only when it has the bytes."""
 
     def make_root(self) -> None:
         """There are no folders to make."""
+
+    @cached_property
+    def _fs(self) -> Any:
+        """The client. That it cannot be made says nothing about any file: a missing key file is no missing object."""
+        try:
+            return self._connect()
+        except BlizzardError:
+            raise
+        except Exception as e:
+            said = self._access.without_secrets(str(e))
+            raise ConfigError(
+                f"no connection to {self._root} can be made: {said}. Check the credentials and storage_options.",
+                kind="bad_credentials",
+            ) from e
+
+    def _in_loop(self, coroutine: Callable[..., Any], *given: Any, times: int, **named: Any) -> Any:
+        """fsspec runs one event loop for all clients, in a thread of its own."""
+        return sync(self._fs.loop, coroutine, *given, timeout=self._access.read_timeout_s * times, **named)
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
@@ -208,9 +241,9 @@ class ObjectStore:
         except (Temporary, ConfigError) as e:
             raise self._about_one_file(e) from e
         if now is None:
-            raise FileChanged("the file is gone since it was listed")
+            raise FileChanged(GONE)
         if (now.size_bytes, now.etag) != (piece.size_bytes, piece.etag):
-            raise FileChanged("the file changed after it was listed; is it still being written?")
+            raise FileChanged(CHANGED)
 
     def _about_one_file(self, error: BlizzardError) -> FileUnavailable:
         return FileUnavailable("unavailable" if isinstance(error, Temporary) else "unreadable", str(error))
@@ -227,24 +260,37 @@ class ObjectStore:
         return f"{self._base}/{name}" if name else self._base
 
     def _listed(self, info: dict[str, Any]) -> SourceFile:
-        etag = info.get("etag") or info.get("ETag") or info.get("generation") or info.get("created") or ""
-        seen = info.get("mtime") or info.get("updated") or info.get("last_modified") or info.get("created")
+        # As a number, because `info` and `find` tell it in different ways.
+        created_s = _seconds(info["created"])
         return SourceFile(
             path=str(info["name"]).removeprefix(self._base + "/"),
             size_bytes=int(info["size"]),
-            etag=str(etag).strip('"'),
-            seen_ms=milliseconds(seen),
+            etag=str(created_s),
+            seen_ms=int(created_s * 1000),
         )
 
 
+def import_client(module: str, root: str) -> Any:
+    """A client that not everybody needs."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as e:
+        scheme = root.split(":", 1)[0]
+        package = module.partition(".")[0]
+        asked = f"blizzard[{_EXTRAS[scheme]}]" if scheme in _EXTRAS else package
+        raise ConfigError(f"{scheme}:// needs the package {package}: pip install '{asked}'", kind="usage") from e
+
+
 def milliseconds(moment: Any) -> int:
-    if moment is None:
-        return 0
+    return int(_seconds(moment) * 1000)
+
+
+def _seconds(moment: Any) -> float:
     if isinstance(moment, str):
         moment = datetime.fromisoformat(moment.replace("Z", "+00:00"))
     if isinstance(moment, datetime):
         moment = (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
-    return int(float(moment) * 1000)
+    return float(moment)
 
 
 def _status_of(error: BaseException) -> int | None:
@@ -286,18 +332,20 @@ class _SeekableRanges(io.RawIOBase):
         return len(content)
 
 
-class _FsspecSink:
-    def __init__(self, file: Any) -> None:
-        self.target = file
+class _BufferSink(io.BytesIO):
+    """A file that is written at once when it is closed."""
 
-    def tell(self) -> int:
-        return int(self.target.tell())
+    def __init__(self, put: Callable[[bytes], None]) -> None:
+        super().__init__()
+        self._put, self.target = put, self
 
     def close(self) -> None:
-        self.target.close()
+        if not self.closed:
+            self._put(self.getvalue())
+        super().close()
 
     def abort(self) -> None:
-        # Closing would make the file visible, and fsspec closes what it forgets.
-        self.target.closed = True
-        with suppress(Exception):
-            self.target.discard()
+        super().close()
+
+    def __del__(self) -> None:
+        """Nothing becomes visible by being forgotten."""

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future
-from email.utils import parsedate_to_datetime
-from functools import cached_property
 from typing import Any
 
 import s3fs
@@ -18,14 +15,10 @@ from blizzard.core.types import Slice, SourceFile
 from blizzard.errors import BlizzardError, ConfigError, Temporary
 from blizzard.store.access import Access
 from blizzard.store.files import FileChanged, FileUnavailable
-from blizzard.store.objects import ObjectStore, milliseconds
+from blizzard.store.objects import BODY_TIMEOUTS, CALL_TIMEOUTS, CHANGED, ObjectStore, milliseconds
 from blizzard.store.uri import split_bucket
 
 _CHUNK_BYTES = 1 << 20
-# The client's timeouts are for a connection and for each part of an answer. A call as a whole ends too, whatever it is
-# that it waits for: after so many times the timeout of a read.
-_CALL_TIMEOUTS = 4
-_BODY_TIMEOUTS = 20
 # S3 takes 10,000 parts of at least 5 MiB.
 _PART_BYTES = 8 * 1024 * 1024
 _PARTS_IN_FLIGHT = 2
@@ -83,16 +76,14 @@ class S3Store(ObjectStore):
         super().__init__(root, access)
         self._bucket, prefix = split_bucket(root)
         self._prefix = prefix + "/" if prefix else ""
-        self._clock: tuple[int, float] | None = None  # the store's, and ours when it said so
 
-    @cached_property
-    def _fs(self) -> Any:
+    def _connect(self) -> Any:
         fs = s3fs.S3FileSystem(**self._access.for_s3fs(), use_listings_cache=False, skip_instance_cache=True)
         fs.retries = 1
         return fs
 
     def _call(self, method: str, **arguments: Any) -> dict[str, Any]:
-        whole_s = self._access.read_timeout_s * (_BODY_TIMEOUTS if "Body" in arguments else _CALL_TIMEOUTS)
+        whole_s = self._access.read_timeout_s * (BODY_TIMEOUTS if "Body" in arguments else CALL_TIMEOUTS)
         answer: dict[str, Any] = sync(
             self._fs.loop, self._fs._call_s3, method, timeout=whole_s, Bucket=self._bucket, **arguments
         )
@@ -163,18 +154,11 @@ class S3Store(ObjectStore):
     def create(self, name: str) -> _MultipartSink:
         return _MultipartSink(self, self._key(name))
 
-    def now_ms(self) -> int:
-        if self._clock is None:
-            self._hear_clock(self._ask("listing", lambda: self._call("list_objects_v2", MaxKeys=1)))
-        if self._clock is None:
-            return super().now_ms()
-        said_ms, heard_at = self._clock
-        return said_ms + int((time.monotonic() - heard_at) * 1000)
+    def _touch(self) -> None:
+        self._hear_clock(self._ask("listing", lambda: self._call("list_objects_v2", MaxKeys=1)))
 
     def _hear_clock(self, answer: dict[str, Any]) -> None:
-        said = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
-        if said:
-            self._clock = int(parsedate_to_datetime(said).timestamp() * 1000), time.monotonic()
+        self._hear_date(answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date"))
 
     def _entry(self, item: dict[str, Any]) -> SourceFile:
         return SourceFile(
@@ -201,7 +185,7 @@ class S3Store(ObjectStore):
         except Exception as e:
             match code_of(e):
                 case "PreconditionFailed" | "412":
-                    raise FileChanged("the file changed after it was listed; is it still being written?") from e
+                    raise FileChanged(CHANGED) from e
                 case "InvalidObjectState":
                     raise FileUnavailable(
                         "archived", "the object is in an archive tier. Restore it; it is tried again by every run"
@@ -209,7 +193,7 @@ class S3Store(ObjectStore):
             raise
 
     def _get(self, name: str, wanted: dict[str, str], got: bytearray) -> bytes:
-        whole_s = self._access.read_timeout_s * _BODY_TIMEOUTS
+        whole_s = self._access.read_timeout_s * BODY_TIMEOUTS
         return bytes(sync(self._fs.loop, self._download, self._key(name), wanted, got, timeout=whole_s))
 
     async def _download(self, key: str, wanted: dict[str, str], got: bytearray) -> bytearray:
@@ -224,7 +208,7 @@ class S3Store(ObjectStore):
 
     def _about_one_file(self, error: BlizzardError) -> FileUnavailable:
         if code_of(error) in ("PreconditionFailed", "412"):
-            raise FileChanged("the file changed after it was listed; is it still being written?") from error
+            raise FileChanged(CHANGED) from error
         return super()._about_one_file(error)
 
     def _is_passing(self, error: BaseException) -> bool:
@@ -260,11 +244,12 @@ class S3Store(ObjectStore):
                 f" storage_options, or run under a role.",
                 kind="no_credentials",
             )
+        said = self._access.without_secrets(str(error))
         if self._is_passing(error):
             return Temporary(
-                f"{where}: {error}. Tried {self._access.retry.attempts} times. Run again.", kind="store_unavailable"
+                f"{where}: {said}. Tried {self._access.retry.attempts} times. Run again.", kind="store_unavailable"
             )
-        return ConfigError(f"{where}: {error}", kind="store")
+        return ConfigError(f"{where}: {said}", kind="store")
 
 
 class _MultipartSink(io.RawIOBase):

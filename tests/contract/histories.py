@@ -12,6 +12,7 @@ from pathlib import Path
 from blizzard.core.bad import BadPolicy
 from blizzard.core.plan import Limits
 from tests.contract.in_process import BEGINNING, Flow, log_file, newest
+from tests.contract.test_rollback_contract import roll_back
 from tests.ingesting import line, write
 
 MINUTE_MS = 60_000

@@ -15,9 +15,10 @@ from blizzard.core.plan import Limits
 from blizzard.report.facts import ReportFacts
 from blizzard.report.page import render_page
 from blizzard.reporting import collect_report
-from tests.contract.histories import make_history, roll_back
+from tests.contract.histories import make_history
 from tests.contract.in_process import BEGINNING, Flow, log_file, newest, write_foreign
 from tests.contract.test_hostile_log import change_payload, clean_up
+from tests.contract.test_rollback_contract import roll_back
 from tests.ingesting import line, write, write_ids
 
 

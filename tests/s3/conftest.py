@@ -16,11 +16,11 @@ from tests.s3.toxiproxy import ToxicProxy, Toxiproxy
 _TOOLS = Path(__file__).parents[2] / ".tools" / "bin"
 
 
-def tool(name: str) -> Path:
-    """A binary that `make setup-s3` installed. Without one (it needs Go) its tests are skipped, but fail in CI."""
+def tool(name: str, target: str = "setup-s3") -> Path:
+    """What `make` installed. Without it (it takes Go or npm) its tests are skipped, but fail in CI."""
     path = _TOOLS / name
     if not path.exists():
-        reason = f"{name} is not installed: run make setup-s3, which needs Go"
+        reason = f"{path.name} is not installed: run make {target}, which needs Go or npm"
         if os.environ.get("CI", "").lower() in ("1", "true"):
             pytest.fail(reason)
         pytest.skip(reason)

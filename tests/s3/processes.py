@@ -20,13 +20,14 @@ _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 class ServerProcess:
-    """One server. `command` makes its command line from a port; `health` is a path that answers once it is ready.
+    """One server. `command` makes its command line from a port; `health` is a path that answers once it is ready;
+    without one, any connection will do.
 
     The kernel kills the server when the thread that started it ends, so start it from the main thread: then not even
     a killed pytest leaves it behind.
     """
 
-    def __init__(self, command: Callable[[int], list[str]], *, health: str, log: Path) -> None:
+    def __init__(self, command: Callable[[int], list[str]], *, health: str | None, log: Path) -> None:
         self.port = free_port()
         self.log = log
         parent = os.getpid()
@@ -45,18 +46,22 @@ class ServerProcess:
                 stderr=out,
                 preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call through a library that is already loaded
             )
-        self._wait_until_ready(f"http://127.0.0.1:{self.port}{health}")
+        self._wait_until_ready(health)
 
     def stop(self) -> None:
         self._process.kill()
         self._process.wait(30)
 
-    def _wait_until_ready(self, url: str) -> None:
+    def _wait_until_ready(self, health: str | None) -> None:
+        url = f"http://127.0.0.1:{self.port}{health or ''}"
         deadline = time.monotonic() + _READY_S
         while time.monotonic() < deadline and self._process.poll() is None:
             try:
-                with urllib.request.urlopen(url, timeout=1):
-                    return
+                if health is None:
+                    socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                else:
+                    urllib.request.urlopen(url, timeout=1).close()
+                return
             except (urllib.error.URLError, OSError):
                 time.sleep(0.02)
         self.stop()
