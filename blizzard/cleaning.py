@@ -8,6 +8,7 @@ tried again by the next run.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from blizzard.core.log import CommitFacts
 from blizzard.core.state import CheckpointState
 from blizzard.errors import BlizzardError
 from blizzard.ports import Progress
-from blizzard.store.files import Store
+from blizzard.store.files import FileChanged, Store
 from blizzard.store.uri import join
 
 
@@ -75,16 +76,21 @@ class Cleaning:
             progress.warn(f"{entry.path} changed after it was ingested, and is not {self._verb}")
             return 0
         if self.archive is not None:
-            self._archive(entry)
-        self.source.delete(entry.path)
-        return 1
+            self._archive(entry, self.archive)
+        try:
+            return int(self.source.delete_version(file))
+        except FileChanged as e:
+            progress.warn(f"{entry.path} is not {self._verb}: {e}")
+            return 0
 
-    def _archive(self, entry: LedgerEntry) -> None:
-        assert self.archive is not None
-        self.source.copy(entry.path, join(self.archive.root, entry.path))
-        kept = self.archive.stat(entry.path)
+    def _archive(self, entry: LedgerEntry, archive: Store) -> None:
+        name = entry.path
+        if archive.stat(name) is not None:  # an earlier file of this name, or this one, and then it died
+            name = f"{entry.path}~{hashlib.blake2b(entry.etag.encode(), digest_size=4).hexdigest()}"
+        self.source.copy(entry.path, join(archive.root, name))
+        kept = archive.stat(name)
         if kept is None or kept.size_bytes != entry.size_bytes:
-            raise OSError(f"its copy at {join(self.archive.root, entry.path)} is not whole")
+            raise OSError(f"its copy at {join(archive.root, name)} is not whole")
 
 
 def _is_whole(entry: LedgerEntry) -> bool:

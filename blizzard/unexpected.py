@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from blizzard.core.late import LatePolicy, Unexpected
-from blizzard.core.look import Listed, digest_names, young_files
+from blizzard.core.look import Listed, digest_files, young_files
 from blizzard.core.state import GIVEN_UP, CheckpointState, RecordsRead, SourceState, entry_bytes
 from blizzard.core.types import find_file
 from blizzard.errors import BadData, Refused
@@ -122,7 +122,7 @@ class FilesToTakeUp:
             return state
         state = replace(state, relist_watermark_ms=listed.at_ms, relist_names=len(listed.files))
         young = young_files(listed.files, state, self._policy.grace_ms)
-        return replace(state, young_names=digest_names(file.path for file in young))
+        return replace(state, young_names=digest_files(young))
 
 
 def _listed_names(paths: tuple[str, ...]) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from blizzard.core.ledger import ledger_versions
 from blizzard.core.log import CommitFacts, states_in
-from blizzard.core.look import digest_names, settled_in, young_files
+from blizzard.core.look import digest_files, settled_in, young_files
 from blizzard.core.state import CheckpointState, SourceState, prefix_of
 from blizzard.core.types import SourceFile, seen_since
 
@@ -85,6 +85,9 @@ def compare_with_ledgers(
     """`commits` run backwards and are read only as far as needed. What `after:NAME` skipped is not late. `now_ms` is
     when the listing was made: a look by a clock that was ahead does not hide what came after it."""
     unknown = _candidates(listing, state, grace_ms, now_ms)
+    # Those of the last look that are as they were then need no ledger: an idle run reads none.
+    for path in _settled_at_last_look(listing, state, grace_ms) if unknown else ():
+        unknown.pop(path, None)
     rewritten: list[str] = []
     oldest: CommitFacts | None = None
     oldest_state: SourceState | None = None
@@ -102,18 +105,17 @@ def compare_with_ledgers(
     if unknown and (oldest is None or oldest.version > 0):
         # Older ledgers are gone. Only what the mark had not yet passed at the oldest that is left was never in them.
         unclear = {path for path in unknown if oldest_state is None or oldest_state.is_finished(path)}
-    known = unclear & _settled_at_last_look(listing, state, grace_ms) if unclear else set()
     return Unexpected(
         late=tuple(sorted(unknown.keys() - unclear)),
         rewritten=tuple(sorted(rewritten)),
-        unclear=tuple(sorted(unclear - known)),
+        unclear=tuple(sorted(unclear)),
     )
 
 
 def _settled_at_last_look(listing: Sequence[SourceFile], state: CheckpointState, grace_ms: int) -> set[str]:
-    """The young names of the last look, if they are still the same: then nothing was added to them since."""
+    """The young files of the last look, if they are still the same: then none was added or changed since."""
     young = list(young_files(listing, state, grace_ms))
-    return {file.path for file in young} if digest_names(f.path for f in young) == state.young_names else set()
+    return {file.path for file in young} if digest_files(young) == state.young_names else set()
 
 
 def _candidates(

@@ -44,16 +44,17 @@ def young_files(listing: Sequence[SourceFile], state: CheckpointState, grace_ms:
             yield file
 
 
-def digest_names(names: Iterable[str]) -> str:
-    """A sum of their hashes, so that names can be added one by one in any order."""
-    return _add("0:0", names)
+def digest_files(files: Iterable[SourceFile]) -> str:
+    """A sum of hashes of names and versions, so that files can be added one by one in any order."""
+    return _add("0:0", files)
 
 
-def _add(digest: str, names: Iterable[str]) -> str:
+def _add(digest: str, files: Iterable[SourceFile]) -> str:
     count, total = (int(part, 16) for part in digest.split(":"))
-    for name in names:
+    for file in files:
         count += 1
-        total += int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big")
+        text = f"{file.path}\n{file.size_bytes}\n{file.etag}"
+        total += int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
     return f"{count:x}:{total % (1 << 64):x}"
 
 
@@ -93,7 +94,7 @@ class Look:
             return None
         latest_ms = previous.relist_watermark_ms
         earliest_ms = latest_ms - self._grace_ms
-        new = [f.path for f in self._newly_settled(previous, state) if earliest_ms <= f.seen_ms <= latest_ms]
+        new = [f for f in self._newly_settled(previous, state) if earliest_ms <= f.seen_ms <= latest_ms]
         return _add(previous.young_names, new)
 
     def _newly_settled(self, previous: CheckpointState, state: SourceState) -> Iterator[SourceFile]:

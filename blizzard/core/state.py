@@ -120,8 +120,8 @@ class CheckpointState:
     # When the source was last listed whole, by the store's clock, and how many names there were.
     relist_watermark_ms: int | None = None
     relist_names: int | None = None
-    # Of the names that the mark had passed and that were about as young as that look: how many, and a digest of them.
-    # While it fits, nothing late is among them, even where the ledgers that knew their names are gone.
+    # Of the files that the mark had passed and that were about as young as that look: how many, and a digest of names
+    # and versions. While it fits, none of them is late or rewritten, and no ledger has to be asked.
     young_names: str | None = None
     # Only files seen since then, by the store's clock, can be late: no ledger stands behind a position that was taken
     # over or moved here.

@@ -63,7 +63,8 @@ def _in_scope(source: SourceLocation, scope: Scope) -> Iterator[SourceFile]:
 def _list_parts(pages: Any, marks_per: str, scope: Scope) -> Iterator[SourceFile]:
     """Each part after its own mark, all of them at once; a part that is new, whole."""
     parts, loose = _find_parts(pages, marks_per)
-    yield from (file for file in loose if file.path > scope.after.get("", ""))
+    # Those that lie deeper than parts are looked for have marks of their own all the same.
+    yield from (file for file in loose if file.path > scope.after.get(prefix_of(file.path, marks_per), ""))
     afters = {part: scope.after.get(part, "") for part in parts}
     yield from _list_folders(pages, afters)
 
@@ -113,11 +114,12 @@ def _listed(store: Any, after: str) -> Iterable[SourceFile]:
 
 def _list_pages(pages: Any, after: str) -> Iterator[SourceFile]:
     """`pages` is that of S3: (prefix, after, delimiter) to pages of files and folders."""
-    first = pages(after=after)
-    files, _, is_last = next(first)
-    yield from files
-    if is_last:
-        return
+    for files, _, is_last in pages(after=after):
+        yield from files
+        if is_last:
+            return
+        if files:  # a page may be empty although others follow
+            break
     reached = files[-1].path
     folders = yield from _descend(pages, reached)
     yield from _list_folders(pages, {f: reached if reached.startswith(f) else "" for f in folders})

@@ -52,6 +52,12 @@ def code_of(error: BaseException | None) -> str | None:
     return None
 
 
+def _while_it_is(etag: str) -> dict[str, Any]:
+    from azure.core import MatchConditions
+
+    return {"etag": f'"{etag}"', "match_condition": MatchConditions.IfNotModified}
+
+
 class AzureStore(ObjectStore):
     def __init__(self, root: str, access: Access) -> None:
         super().__init__(root, access)
@@ -181,6 +187,18 @@ class AzureStore(ObjectStore):
             return False
         return True
 
+    def delete_version(self, file: SourceFile) -> bool:
+        condition = _while_it_is(file.etag)
+        try:
+            self._ask(f"deleting {file.path}", lambda: self._call("delete_blob", file.path, **condition))
+        except FileNotFoundError:
+            return False
+        except FileChanged:  # a blob that is gone does not meet the condition either
+            if self.stat(file.path) is None:
+                return False
+            raise
+        return True
+
     def copy(self, name: str, target: str) -> None:
         """Within the account, through this machine: the store's own copy is only begun when it answers, and would need
         credentials in a URL."""
@@ -211,9 +229,7 @@ class AzureStore(ObjectStore):
         )
 
     def _fetch(self, piece: Slice, start: int, end: int) -> bytes:
-        from azure.core import MatchConditions
-
-        condition = {"etag": f'"{piece.etag}"', "match_condition": MatchConditions.IfNotModified}
+        condition = _while_it_is(piece.etag)
 
         def fetch() -> bytes:
             content = self._download(piece.path, offset=start, length=end - start, **condition)

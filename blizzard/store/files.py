@@ -80,6 +80,9 @@ class Store(Protocol):
     def delete(self, name: str) -> bool:
         """Whether there was such a file."""
 
+    def delete_version(self, file: SourceFile) -> bool:
+        """Only while it is the very file that was looked at; FileChanged, and nothing deleted, where it is another."""
+
     def sync(self, *names: str) -> None:
         """Put files and folders on the disk itself. A store that answers only when it has them needs nothing."""
 

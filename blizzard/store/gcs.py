@@ -190,6 +190,21 @@ class GcsStore(ObjectStore):
             return False
         return True
 
+    def delete_version(self, file: SourceFile) -> bool:
+        now = self.stat(file.path)
+        if now is not None and now.etag != file.etag:  # not every server that speaks this API knows conditions
+            raise FileChanged(CHANGED)
+        params = {"ifGenerationMatch": file.etag}
+        try:
+            self._ask(f"deleting {file.path}", lambda: self._call("DELETE", self._object(file.path), params=params))
+        except FileNotFoundError:
+            return False
+        except FileChanged:  # an object that is gone does not meet the condition either
+            if self.stat(file.path) is None:
+                return False
+            raise
+        return True
+
     def copy(self, name: str, target: str) -> None:
         bucket, key = split_bucket(target)
         path = f"{self._object(name)}/rewriteTo/b/{quote(bucket, safe='')}/o/{quote(key, safe='')}"

@@ -135,6 +135,26 @@ class LocalStore:
             return False
         return True
 
+    def delete_version(self, file: SourceFile) -> bool:
+        """Taken aside first: whoever writes under the name from then on writes another file."""
+        path = self._path(file.path)
+        folder, name = os.path.split(path)
+        aside = os.path.join(folder, f".{name}.{os.urandom(4).hex()}.aside")
+        try:
+            os.rename(path, aside)
+        except FileNotFoundError:
+            return False
+        info = os.stat(aside)
+        if (info.st_size, etag_of(info)) == (file.size_bytes, file.etag):
+            os.unlink(aside)
+            return True
+        try:
+            os.link(aside, path)  # back, unless there is a third one by now
+        except FileExistsError:
+            raise FileChanged(f"the file was written twice meanwhile; the first is {aside} now") from None
+        os.unlink(aside)
+        raise FileChanged("the file changed after it was looked at")
+
     def sync(self, *names: str) -> None:
         for name in names:
             sync(self._path(name))

@@ -32,6 +32,8 @@ _THREADS = 8
 # Beginnings of files that are read next: enough for many small ones, few enough to keep a worker flat.
 _PREFETCH_BYTES = 4 * RANGE_BYTES
 _PREFETCH_FILES = 16
+# What is no better a moment later: the answer was understood.
+_STAYS = (PermissionError, FileNotFoundError, FileExistsError, ValueError, TypeError, FileChanged, FileUnavailable)
 _HTTP_PASSING = (408, 425, 429, 500, 502, 503, 504)
 # A client's timeouts are for a connection and for each part of an answer. A call as a whole ends too, whatever it is
 # that it waits for: after so many times the timeout of a read.
@@ -103,9 +105,16 @@ class ObjectStore:
             return False
         return True
 
+    def delete_version(self, file: SourceFile) -> bool:
+        """Looked at and then deleted: for a store that cannot be asked for both at once."""
+        now = self.stat(file.path)
+        if now is not None and (now.size_bytes, now.etag) != (file.size_bytes, file.etag):
+            raise FileChanged(CHANGED)
+        return self.delete(file.path)
+
     def copy(self, name: str, target: str) -> None:
         """To another root that the same credentials open."""
-        self._ask(f"copying {name}", lambda: self._fs.copy(self._path(name), self._fs._strip_protocol(target)))
+        self._ask(f"copying {name}", lambda: self._fs.cp_file(self._path(name), self._fs._strip_protocol(target)))
 
     def create(self, name: str) -> Any:
         return _BufferSink(partial(self.put, name))
@@ -123,7 +132,7 @@ class ObjectStore:
         status = _status_of(error)
         if status is not None:
             return status in _HTTP_PASSING
-        return not isinstance(error, PermissionError | FileNotFoundError | FileExistsError | ValueError | TypeError)
+        return not isinstance(error, _STAYS)
 
     def _explain(self, what: str, error: Exception) -> BlizzardError:
         said = self._access.without_secrets(str(error)) or type(error).__name__

@@ -151,11 +151,33 @@ class S3Store(ObjectStore):
         self._ask(f"deleting {name}", lambda: self._call("delete_object", Key=self._key(name)))
         return there
 
+    def delete_version(self, file: SourceFile) -> bool:
+        there = self.stat(file.path)
+        if there is None:
+            return False
+        arguments = {"Key": self._key(file.path), "IfMatch": f'"{file.etag}"'}
+        try:
+            self._ask(f"deleting {file.path}", lambda: self._call("delete_object", **arguments))
+        except Exception as e:
+            match code_of(e):
+                case "PreconditionFailed" | "412":
+                    raise FileChanged(CHANGED) from e
+                case "NotImplemented" | "501":
+                    return super().delete_version(file)
+            raise
+        return True
+
+    def copy(self, name: str, target: str) -> None:
+        """s3fs's own `copy` takes a `*` or a `[` in a name for a pattern; this is what it does for one object."""
+        source, there = f"{self._bucket}/{self._key(name)}", "/".join(split_bucket(target))
+        self._ask(f"copying {name}", lambda: sync(self._fs.loop, self._fs._cp_file, source, there))
+
     def create(self, name: str) -> _MultipartSink:
         return _MultipartSink(self, self._key(name))
 
     def _touch(self) -> None:
-        self._hear_clock(self._ask("listing", lambda: self._call("list_objects_v2", MaxKeys=1)))
+        # With the prefix: rights may be limited to it.
+        self._hear_clock(self._ask("listing", lambda: self._call("list_objects_v2", MaxKeys=1, Prefix=self._prefix)))
 
     def _hear_clock(self, answer: dict[str, Any]) -> None:
         self._hear_date(answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date"))
@@ -173,6 +195,8 @@ class S3Store(ObjectStore):
 
         def fetch() -> bytes:
             # What came before a connection broke is kept: the next attempt begins at that byte.
+            if len(got) == end - start:
+                return bytes(got)
             wanted = {"Range": f"bytes={start + len(got)}-{end - 1}", "IfMatch": f'"{piece.etag}"'}
             whole = self._get(piece.path, wanted, got)
             if len(whole) != end - start:

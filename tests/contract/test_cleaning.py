@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from blizzard.cleaning import Cleaning
 from blizzard.config import make_config
+from blizzard.core.late import LatePolicy
 from blizzard.core.plan import Limits
+from blizzard.core.types import SourceFile
 from blizzard.errors import ConfigError, Refused
 from blizzard.job import make_job
 from blizzard.store import open_store
@@ -78,16 +81,16 @@ def test_nobody_goes_back_before_what_is_about_to_be_deleted(flow: Flow, monkeyp
 
 def test_a_file_that_cannot_be_deleted_does_not_stop_the_others(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
     flow.run()
-    real = LocalStore.delete
+    real = LocalStore.delete_version
 
-    def delete(self: LocalStore, name: str) -> bool:
-        if name == "a.ndjson":
+    def delete(self: LocalStore, file: SourceFile) -> bool:
+        if file.path == "a.ndjson":
             raise PermissionError("not this one")
-        return real(self, name)
+        return real(self, file)
 
     flow.clock.ms += 2 * DAY_MS
     with monkeypatch.context() as patched:
-        patched.setattr(LocalStore, "delete", delete)
+        patched.setattr(LocalStore, "delete_version", delete)
         flow.run(cleaning=deleting(flow))
         assert sources(flow) == ["a.ndjson"]
     flow.run(cleaning=deleting(flow))
@@ -124,7 +127,7 @@ def test_a_file_that_broke_is_kept(tmp_path: Path) -> None:
     assert sources(flow) == ["b.ndjson.gz"]
 
 
-@pytest.mark.parametrize("step", ["copy", "delete"])
+@pytest.mark.parametrize("step", ["copy", "delete_version"])
 def test_a_crash_in_the_middle_is_resumed(flow: Flow, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     flow.run()
     flow.clock.ms += 2 * DAY_MS
@@ -134,10 +137,10 @@ def test_a_crash_in_the_middle_is_resumed(flow: Flow, monkeypatch: pytest.Monkey
 
     original = getattr(LocalStore, step)
 
-    def die(self: LocalStore, *arguments: str) -> None:
-        if arguments[0] == "d/b.ndjson":
+    def die(self: LocalStore, *arguments: Any) -> Any:
+        if getattr(arguments[0], "path", arguments[0]) == "d/b.ndjson":
             raise Died
-        original(self, *arguments)
+        return original(self, *arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(LocalStore, step, die)
@@ -146,18 +149,53 @@ def test_a_crash_in_the_middle_is_resumed(flow: Flow, monkeypatch: pytest.Monkey
     assert sources(flow) == ["d/b.ndjson"]
     flow.run(cleaning=archiving(flow))
     assert sources(flow) == []
-    assert sorted(path.name for path in (flow.folder / "kept").rglob("*.ndjson")) == ["a.ndjson", "b.ndjson"]
+    kept = {path.name.split("~")[0] for path in (flow.folder / "kept").rglob("*.ndjson*")}
+    assert kept == {"a.ndjson", "b.ndjson"}
+
+
+def test_a_file_written_anew_just_before_it_is_deleted_is_left_alone(
+    flow: Flow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow.run()
+    flow.clock.ms += 2 * DAY_MS
+    real = LocalStore.delete_version
+
+    def delete(self: LocalStore, file: SourceFile) -> bool:
+        if file.path == "a.ndjson":
+            write_ids(flow.src / "a.ndjson", 100, 103)  # the producer writes just now
+        return real(self, file)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStore, "delete_version", delete)
+        flow.run(cleaning=archiving(flow))
+    assert sources(flow) == ["a.ndjson"]
+    assert b'"id":100' in (flow.src / "a.ndjson").read_bytes().replace(b" ", b"")
+    assert any("a.ndjson is not archived" in text for text in flow.told.warnings)
+
+
+def test_what_was_archived_under_a_name_before_is_not_overwritten(flow: Flow) -> None:
+    flow.run()
+    flow.clock.ms += 2 * DAY_MS
+    flow.run(cleaning=archiving(flow))
+    write_ids(flow.src / "a.ndjson", 100, 103)
+    flow.run(late=LatePolicy(rewritten="ingest"))
+    flow.clock.ms += 2 * DAY_MS
+    flow.run(cleaning=archiving(flow))
+    assert sources(flow) == []
+    kept = sorted(path.name for path in (flow.folder / "kept").glob("a.ndjson*"))
+    assert len(kept) == 2
+    assert kept[1].startswith("a.ndjson~")
 
 
 def test_a_file_that_cannot_be_moved_is_told_and_tried_again(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
     flow.run()
     flow.clock.ms += 2 * DAY_MS
 
-    def refuse(self: LocalStore, name: str) -> bool:
+    def refuse(self: LocalStore, file: SourceFile) -> bool:
         raise PermissionError("not yours")
 
     with monkeypatch.context() as patch:
-        patch.setattr(LocalStore, "delete", refuse)
+        patch.setattr(LocalStore, "delete_version", refuse)
         flow.run(cleaning=deleting(flow))
     assert any("could not be deleted" in warning for warning in flow.told.warnings)
     assert len(sources(flow)) == 2

@@ -7,6 +7,7 @@ import os
 import time
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -15,16 +16,12 @@ from blizzard.cli import main
 from blizzard.core.late import LatePolicy
 from blizzard.core.plan import Limits
 from blizzard.core.recover import StartFrom
+from blizzard.delta import log
 from blizzard.editing import export_position, import_position
 from blizzard.errors import BlizzardError, Refused
 from blizzard.job import SystemClock
 from blizzard.orphans import find_orphans
-from tests.contract.in_process import (
-    Flow,
-    age_txns,
-    clean_up_log,
-    write_foreign,
-)
+from tests.contract.in_process import Flow, LaterSource, age_txns, clean_up_log, info, write_foreign, write_raw
 from tests.contract.test_adopt import ADOPT, rust_commit
 from tests.contract.test_hostile_log import change_payload
 from tests.contract.test_rollback_contract import roll_back
@@ -267,3 +264,43 @@ def test_late_files_with_long_names(tmp_path: Path) -> None:
         write_ids(folder / f"{number:05d}.ndjson", 1 + number, 2 + number)
     flow.run()
     assert ids(flow.table) == list(range(501))
+
+
+def test_behind_many_commits_of_others_the_position_is_committed_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = Flow(tmp_path).first_run()
+    for _ in range(120):
+        write_raw(flow.table, info("WRITE"))
+    flow.run()
+    reads: list[int] = []
+    real = log.read_commit
+
+    def read(store: Any, version: int) -> Any:
+        reads.append(version)
+        return real(store, version)
+
+    monkeypatch.setattr(log, "read_commit", read)
+    flow.run()
+    assert len(reads) < 20
+
+
+def test_that_everything_was_listed_is_remembered_by_an_idle_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = Flow(tmp_path)
+    write_ids(flow.src / "a.ndjson", 0, 3)
+    policy = LatePolicy(relist_max_names=0)  # as if there were too many names to list them all each time
+    flow.run(late=policy)
+    scopes: list[Any] = []
+    real = LaterSource.look
+
+    def look(self: Any, scope: Any) -> Any:
+        scopes.append(scope)
+        return real(self, scope)
+
+    monkeypatch.setattr(LaterSource, "look", look)
+    flow.later_ms += 25 * HOUR_MS
+    for _ in range(4):
+        flow.run(late=policy)
+    assert [scope.is_full for scope in scopes] == [True, False, False, False]

@@ -361,3 +361,18 @@ def test_a_forked_process_opens_the_store_for_itself(place: Place) -> None:
     with os.fdopen(reader, "rb") as said:
         assert said.read() == b"from the parent"
     os.waitpid(child, 0)
+
+
+def test_only_the_version_that_was_looked_at_is_deleted(store: Store) -> None:
+    store.put("a", b"one")
+    seen = store.stat("a")
+    assert seen is not None
+    store.put("a", b"two!")
+    with pytest.raises(FileChanged):
+        store.delete_version(seen)
+    assert store.read("a") == b"two!"
+    now = store.stat("a")
+    assert now is not None
+    assert store.delete_version(now)
+    assert store.read("a") is None
+    assert not store.delete_version(now)
