@@ -13,11 +13,17 @@ GO        := $(shell command -v go 2>/dev/null)
 # Without cgo no C compiler is needed; without symbols the server is half as large (45 MB).
 GO_BUILD   = GOBIN='$(CURDIR)/$(TOOLS)/bin' GOFLAGS=-buildvcs=false CGO_ENABLED=0 go install -ldflags='-s -w'
 
+# A real Airflow in an environment of its own, for the tests of blizzard.airflow. uv installs it in seconds, pip in minutes.
+AIRFLOW_VENV  := .venv-airflow
+AIRFLOW_READY := $(AIRFLOW_VENV)/.ready
+AIRFLOW_UV    := $(AIRFLOW_VENV)/bin/uv pip install --quiet --python $(AIRFLOW_VENV)/bin/python
+AIRFLOW_PROVIDERS := apache-spark amazon databricks
+
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-s3 demo test check bench lint types clean java go
+.PHONY: help setup setup-s3 setup-airflow demo test check bench lint types clean java go
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make .venv with blizzard and its development tools
 
@@ -39,6 +45,16 @@ $(TOOLS)/toxiproxy-$(TOXIPROXY): | go
 	@mv $(TOOLS)/bin/server $(TOOLS)/bin/toxiproxy-server
 	@touch $@
 
+setup-airflow: $(AIRFLOW_READY) ## Install the Airflow that the Airflow tests run against (600 MB)
+
+# blizzard itself comes without its dependencies, as on a real worker: their pyspark and the provider's are in each other's way.
+$(AIRFLOW_READY): conf/constraints-airflow.txt pyproject.toml
+	$(PYTHON) -m venv --clear $(AIRFLOW_VENV)
+	$(AIRFLOW_VENV)/bin/pip install --quiet --disable-pip-version-check -c conf/constraints-airflow.txt uv
+	$(AIRFLOW_UV) -c conf/constraints-airflow.txt apache-airflow $(AIRFLOW_PROVIDERS:%=apache-airflow-providers-%)
+	$(AIRFLOW_UV) --no-deps -e .
+	@touch $@
+
 go:
 	@test -n "$(GO)" || { echo "Go 1.25 or newer was not found: install it, or make test skips the S3 tests." >&2; exit 1; }
 
@@ -49,7 +65,7 @@ java:
 demo: java setup ## Generate NDJSON.gz, ingest it into a Delta table, show that a second run finds nothing new
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh jobs/demo.sh
 
-test: java setup $(if $(GO),setup-s3) ## Run all tests (those against object storage only where Go is installed)
+test: java setup setup-airflow $(if $(GO),setup-s3) ## Run all tests (those against object storage only where Go is installed)
 	$(BIN)/python -m pytest
 
 bench: java setup ## Benchmark against the peers on this machine (about an hour; see benchmarks/README.md)
@@ -66,4 +82,4 @@ types: setup
 check: lint types test ## Lint, types and tests: what CI runs
 
 clean: ## Remove the environment, caches and the demo's data (.tools stays: it takes minutes to build)
-	rm -rf $(VENV) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(AIRFLOW_VENV) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
