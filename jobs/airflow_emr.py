@@ -15,7 +15,7 @@ except ModuleNotFoundError as e:
 START = datetime(2024, 1, 1, tzinfo=timezone.utc)
 EVENTS = Ingest(source="s3://landing/events", table="s3://lake/events", pipeline="events")
 APPLICATION = "s3://lake/_blizzard/ingest.py"
-ENVIRONMENT = "s3://lake/_blizzard/blizzard-env-0.1.0-linux-x86_64.tar.gz"
+ENVIRONMENT = "s3://lake/_blizzard/blizzard-env-0.1.0-linux_x86_64.tar.gz"
 SUMMARIES = "s3://lake/_blizzard/summaries"
 
 on_a_cluster = make_dag(
