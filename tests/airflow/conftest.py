@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.airflow.airflow_home import AirflowHome, migrate
+from tests.s3.conftest import bucket, s3_server  # noqa: F401
 
 _VENV = Path(__file__).parents[2] / ".venv-airflow"
 

@@ -11,14 +11,16 @@ from typing import Any
 import pytest
 
 from tests.airflow.airflow_home import ROOT, environment
+from tests.s3.endpoint import ACCESS_KEY, REGION, SECRET_KEY
+from tests.s3.server import Bucket, S3Server
 
 pytestmark = pytest.mark.airflow
 
 DAGS = ["blizzard_databricks", "blizzard_databricks_job", "blizzard_emr_serverless", "blizzard_emr_step"]
 
 
-def inside(airflow_bin: Path, home: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    env = environment(home) | {"PYTHONPATH": str(ROOT)}
+def inside(airflow_bin: Path, home: Path, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
+    env = environment(home) | {"PYTHONPATH": str(ROOT)} | more
     return subprocess.run(
         [str(airflow_bin / "python"), *command], env=env, capture_output=True, text=True, check=False, timeout=180
     )
@@ -80,6 +82,22 @@ def test_the_services_are_asked_for_what_was_rendered(told: Any) -> None:
     submitted = told["blizzard_databricks"]["ends"]["done"]["asked"]
     assert len(submitted["token"]) <= 64
     assert submitted["token"] == submitted["tasks"][0]["python_wheel_task"]["parameters"][-3]
+
+
+@pytest.mark.s3
+def test_a_worker_reads_a_summary_on_s3(airflow_bin: Path, tmp_path: Path, s3_server: S3Server, bucket: Bucket) -> None:
+    bucket.put_files([("summaries/a b+c.json", b'{"status":"done"}')])
+    connection = {
+        "conn_type": "aws",
+        "login": ACCESS_KEY,
+        "password": SECRET_KEY,
+        "extra": {"endpoint_url": s3_server.endpoint, "region_name": REGION},
+    }
+    names = [bucket.uri("summaries/a b+c.json"), bucket.uri("summaries/a b+c.json", "s3a"), bucket.uri("none.json")]
+    code = f"from blizzard.airflow.attempts import read; print([read(name, 'aws_default') for name in {names!r}])"
+    done = inside(airflow_bin, tmp_path, "-c", code, AIRFLOW_CONN_AWS_DEFAULT=json.dumps(connection))
+    read = b'{"status":"done"}'
+    assert done.stdout.splitlines()[-1:] == [repr([read, read, None])], done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
