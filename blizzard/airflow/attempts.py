@@ -81,6 +81,7 @@ def settle(
         summary=summary,
         no_summary=no_summary,
         service_said="" if service_error is None else str(service_error),
+        tried_before=context["ti"].try_number > 1,
     )
     match decide(ended, skips_when_idle=skips_when_idle):
         case Success(reason):

@@ -31,6 +31,7 @@ class Ended:
     summary: Mapping[str, Any] | None = None
     no_summary: str = "there is no summary"  # why, where there is none
     service_said: str = ""  # its own words, for a person to read
+    tried_before: bool = False  # an earlier try of the same task may have committed before it was lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,12 @@ Decision = Success | Skip | Retry | Fail
 
 def decide(ended: Ended, *, skips_when_idle: bool = True) -> Decision:
     """The summary is believed before any exit code: a driver that was killed after it had written one had committed
-    everything in it. Tried again it would find nothing new, and what waits for these records would be skipped."""
+    everything in it. A retry finds nothing new then; it is no reason to skip what waits for those records."""
+    nothing_new = Skip("nothing new") if skips_when_idle and not ended.tried_before else Success("nothing new")
     if ended.summary is not None:
-        return _by_summary(ended.summary, skips_when_idle)
+        return _by_summary(ended.summary, nothing_new)
     if ended.exit_code is not None:
-        return _by_exit_code(ended.exit_code, ended.no_summary, skips_when_idle)
+        return _by_exit_code(ended.exit_code, ended.no_summary, nothing_new)
     if ended.service_ok:
         # Kubernetes in cluster mode has called failed drivers successful; and a retry would say no more than this.
         return Fail(
@@ -74,12 +76,12 @@ def decide(ended: Ended, *, skips_when_idle: bool = True) -> Decision:
     return Retry(f"the driver ended before it could say why: {ended.no_summary}{said}", "driver_lost")
 
 
-def _by_summary(summary: Mapping[str, Any], skips_when_idle: bool) -> Decision:
+def _by_summary(summary: Mapping[str, Any], nothing_new: Decision) -> Decision:
     status, code = summary.get("status"), summary.get("exit_code")
     kind, error = summary.get("error_kind"), summary.get("error") or "no reason was given"
     match status:
         case "idle":
-            return Skip("nothing new") if skips_when_idle else Success("nothing new")
+            return nothing_new
         case "done" | "stopped":
             return Success(f"{status}: {summary.get('records')} records in {summary.get('commits')} commits")
         case "failed" if code == _TEMPORARY:
@@ -92,11 +94,11 @@ def _by_summary(summary: Mapping[str, Any], skips_when_idle: bool) -> Decision:
             return Fail(f"the summary's status is {status!r}, which this version does not know", "unknown_status")
 
 
-def _by_exit_code(code: int, no_summary: str, skips_when_idle: bool) -> Decision:
+def _by_exit_code(code: int, no_summary: str, nothing_new: Decision) -> Decision:
     if code == 0:
         return Success(f"exit code 0, but {no_summary}")
     if code == _NOTHING_NEW:
-        return Skip("nothing new") if skips_when_idle else Success("nothing new")
+        return nothing_new
     if code == _TEMPORARY:
         return Retry("exit code 75: a temporary failure", "temporary")
     if code in _WORTH_NO_RETRY:

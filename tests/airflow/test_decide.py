@@ -82,7 +82,6 @@ def test_a_failure_in_the_summary_decides_whatever_else_is_said(
 @pytest.mark.parametrize("status", ["done", "stopped"])
 @pytest.mark.parametrize("exit_code", [None, 0, -9, 137, 1])
 def test_a_driver_killed_after_its_summary_has_succeeded(status: str, exit_code: int | None) -> None:
-    """Tried again it would find nothing new, and the tasks that wait for its records would be skipped."""
     summary = Summary(status=status, records=7, commits=1).to_dict()
     assert type(decide(Ended(summary=summary, exit_code=exit_code, service_ok=False))) is Success
 
@@ -91,6 +90,13 @@ def test_a_driver_killed_after_its_summary_has_succeeded(status: str, exit_code:
 def test_nothing_new_is_skipped_unless_asked_otherwise(ended: Ended) -> None:
     assert type(decide(ended)) is Skip
     assert type(decide(ended, skips_when_idle=False)) is Success
+
+
+@pytest.mark.parametrize("exit_code", [99, None])
+def test_a_retry_that_finds_nothing_new_is_a_success(exit_code: int | None) -> None:
+    """The try before it may have committed everything and been killed before it could say so."""
+    summary = None if exit_code else Summary(status="idle").to_dict()
+    assert type(decide(Ended(exit_code=exit_code, summary=summary, tried_before=True))) is Success
 
 
 @pytest.mark.parametrize("service_ok", [False, None])

@@ -24,6 +24,7 @@ from blizzard.airflow.requirements import AirflowException, AirflowFailException
 ENDS: dict[str, tuple[dict[str, Any] | None, str, bool]] = {
     "done": ({"status": "done", "exit_code": 0, "records": 5}, "mine", True),
     "idle": ({"status": "idle", "exit_code": 0}, "mine", True),
+    "idle again": ({"status": "idle", "exit_code": 0}, "mine", True),
     "fenced": ({"status": "failed", "exit_code": 4, "error_kind": "fenced"}, "mine", False),
     "temporary": ({"status": "failed", "exit_code": 75, "error_kind": "spark_job"}, "mine", False),
     "lost": (None, "mine", False),
@@ -62,7 +63,7 @@ def run(operator: Any, name: str, end: tuple[dict[str, Any] | None, str, bool], 
         dag_id=operator.dag_id,
         run_id="manual__2024-01-01T00:00:00+00:00",
         task_id=operator.task_id,
-        try_number=2,
+        try_number=2 if name == "idle again" else 1,
         map_index=-1,
         xcom_push=lambda key, value: pushed.update({key: value}),
     )
