@@ -1,4 +1,4 @@
-"""Every operator of the example DAGs in its real class, with only the call to the service replaced.
+"""Every operator of the example DAGs, with its real provider, against services that are played by this process.
 
 Takes the folder of the DAGs and one for summaries; prints, for each operator and each way a run may end, what the
 service was asked for and how the task ended.
@@ -15,10 +15,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from airflow.providers.amazon.aws.operators.emr import EmrAddStepsOperator, EmrServerlessStartJobOperator
-from airflow.providers.databricks.operators.databricks import DatabricksRunNowOperator, DatabricksSubmitRunOperator
-
 from blizzard.airflow.requirements import AirflowException, AirflowFailException, AirflowSkipException
+from tests.airflow.inside.services import Services
 
 # name: what the summary says, whose it is, what the service says
 ENDS: dict[str, tuple[dict[str, Any] | None, str, bool]] = {
@@ -32,32 +30,30 @@ ENDS: dict[str, tuple[dict[str, Any] | None, str, bool]] = {
     "stale": ({"status": "done", "exit_code": 0}, "older", False),
 }
 
-_FIELDS = (
-    *("job_flow_id", "steps", "application_id", "execution_role_arn", "job_driver"),
-    *("tasks", "job_id", "job_parameters"),
-)
-
 
 def main(dags: str, summaries: str) -> None:
-    told = {}
+    told, services = {}, Services()
+    os.environ.update(services.connections)
     for file in ("airflow_emr.py", "airflow_databricks.py"):
         for dag in runpy.run_path(os.path.join(dags, file)).values():
             if hasattr(dag, "dag_id"):
-                told[dag.dag_id] = tell(dag, Path(summaries))
+                told[dag.dag_id] = tell(dag, Path(summaries), services)
     json.dump(told, sys.stdout)
 
 
-def tell(dag: Any, summaries: Path) -> dict[str, Any]:
+def tell(dag: Any, summaries: Path, services: Services) -> dict[str, Any]:
     (operator,) = dag.tasks
     shown = {"max_active_runs": dag.max_active_runs, "catchup": dag.catchup, "retries": operator.retries, "ends": {}}
     shown["waits"] = bool(getattr(operator, "wait_for_completion", getattr(operator, "wait_for_termination", None)))
     shown["summary_dir"] = operator.summary_dir
     for name, end in ENDS.items():
-        shown["ends"][name] = run(copy.deepcopy(operator), name, end, summaries)
+        shown["ends"][name] = run(copy.deepcopy(operator), name, end, summaries, services)
     return shown
 
 
-def run(operator: Any, name: str, end: tuple[dict[str, Any] | None, str, bool], summaries: Path) -> dict[str, Any]:
+def run(
+    operator: Any, name: str, end: tuple[dict[str, Any] | None, str, bool], summaries: Path, services: Services
+) -> dict[str, Any]:
     pushed: dict[str, Any] = {}
     ti = SimpleNamespace(
         dag_id=operator.dag_id,
@@ -65,36 +61,23 @@ def run(operator: Any, name: str, end: tuple[dict[str, Any] | None, str, bool], 
         task_id=operator.task_id,
         try_number=2 if name == "idle again" else 1,
         map_index=-1,
-        xcom_push=lambda key, value: pushed.update({key: value}),
+        xcom_push=lambda key, value, **_: pushed.update({key: value}),
     )
-    context = {"ti": ti, "var": {"value": {"emr_cluster_id": "j-RENDERED", "blizzard_job_id": "42"}}}
+    context = {"ti": ti, "task_instance": ti, "params": {}}
+    context["var"] = {"value": {"emr_cluster_id": "j-RENDERED", "blizzard_job_id": "42"}}
     operator.render_template_fields(context)
     operator.summary_dir = str(summaries / name)
-    before, asked = payload_of(operator), {}
 
-    def service(self: Any, context: Any, event: Any = None) -> str:
-        asked.update(copy.deepcopy(payload_of(self)))
+    def driver(asked: dict[str, Any]) -> bool:
         attempt, path = attempt_of(asked)
         summary, whose, is_ok = end
         if summary is not None:
             Path(path).write_text(json.dumps({**summary, "attempt": attempt if whose == "mine" else whose}))
-        if not is_ok:
-            raise AirflowException("the service says that it failed")
-        return "job-1"
+        return is_ok
 
-    for base in (
-        EmrAddStepsOperator,
-        EmrServerlessStartJobOperator,
-        DatabricksSubmitRunOperator,
-        DatabricksRunNowOperator,
-    ):
-        base.execute = service
-    return {
-        "asked": asked,
-        "xcom": pushed,
-        "end": execute(operator, context),
-        "unchanged": payload_of(operator) == before,
-    }
+    services.driver, services.asked = driver, []
+    ends = [execute(operator, context) for _ in range(2)]
+    return {"asked": services.asked, "xcom": pushed, "ends": ends}
 
 
 def execute(operator: Any, context: Any) -> str:
@@ -109,24 +92,17 @@ def execute(operator: Any, context: Any) -> str:
     return "success"
 
 
-def payload_of(operator: Any) -> dict[str, Any]:
-    """What goes to the service."""
-    payload = {name: getattr(operator, name) for name in _FIELDS if getattr(operator, name, None) is not None}
-    tokens = ("client_request_token", "idempotency_token")
-    token = next((getattr(operator, name) for name in tokens if hasattr(operator, name)), None)
-    return copy.deepcopy(payload) | ({"token": token} if "attempt" in json.dumps(payload) else {})
-
-
 def attempt_of(asked: dict[str, Any]) -> tuple[str, str]:
     if "job_parameters" in asked:
         return asked["job_parameters"]["attempt"], asked["job_parameters"]["summary"]
-    if "steps" in asked:
-        words = asked["steps"][-1]["HadoopJarStep"]["Args"]
-    elif "job_driver" in asked:
-        words = asked["job_driver"]["sparkSubmit"]["entryPointArguments"]
+    if "Steps" in asked:
+        words = asked["Steps"][-1]["HadoopJarStep"]["Args"]
+    elif "jobDriver" in asked:
+        words = asked["jobDriver"]["sparkSubmit"]["entryPointArguments"]
     else:
         words = asked["tasks"][-1]["python_wheel_task"]["parameters"]
     assert words[-4::2] == ["--attempt", "--summary"], words
+    assert words.count("--attempt") == 1, "the arguments of another attempt are still there"
     return words[-3], words[-1]
 
 
