@@ -22,8 +22,14 @@ GO_BUILD   = GOBIN='$(CURDIR)/$(TOOLS)/bin' GOFLAGS=-buildvcs=false CGO_ENABLED=
 # Debian's browser, for the tests of the report. Where this is not root on a Debian, it has to be there already.
 APT := $(shell test "$$(id -u)" = 0 && command -v apt-get 2>/dev/null)
 
+# A real Airflow in an environment of its own, for the tests of blizzard.airflow. uv installs it in seconds, pip in minutes.
+AIRFLOW_VENV  := .venv-airflow
+AIRFLOW_READY := $(AIRFLOW_VENV)/.ready
+AIRFLOW_UV    := $(AIRFLOW_VENV)/bin/uv pip install --quiet --python $(AIRFLOW_VENV)/bin/python
+AIRFLOW_PROVIDERS := apache-spark amazon databricks
+
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-s3 setup-stores setup-browser demo test check bench lint types clean java go npm
+.PHONY: help setup setup-s3 setup-stores setup-browser setup-airflow demo test check bench lint types clean java go npm
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +73,16 @@ $(AZURE_READY): | npm
 npm:
 	@test -n "$(NPM)" || { echo "npm was not found: install Node.js, or make test skips the tests of Azure." >&2; exit 1; }
 
+setup-airflow: $(AIRFLOW_READY) ## Install the Airflow that the Airflow tests run against (600 MB)
+
+# blizzard itself comes without its dependencies, as on a real worker: their pyspark and the provider's are in each other's way.
+$(AIRFLOW_READY): conf/constraints-airflow.txt pyproject.toml
+	$(PYTHON) -m venv --clear $(AIRFLOW_VENV)
+	$(AIRFLOW_VENV)/bin/pip install --quiet --disable-pip-version-check -c conf/constraints-airflow.txt uv
+	$(AIRFLOW_UV) -c conf/constraints-airflow.txt apache-airflow $(AIRFLOW_PROVIDERS:%=apache-airflow-providers-%)
+	$(AIRFLOW_UV) --no-deps -e .
+	@touch $@
+
 go:
 	@test -n "$(GO)" || { echo "Go 1.25 or newer was not found: install it, or make test skips what needs servers." >&2; exit 1; }
 
@@ -78,7 +94,7 @@ demo: java setup ## Generate NDJSON.gz, ingest it into a Delta table, show that 
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh jobs/demo.sh
 
 # What a machine does not have, it does not test: see the README.
-SERVERS := $(if $(GO),setup-s3 $(GCS_READY)) $(if $(NPM),$(AZURE_READY)) $(if $(APT),setup-browser)
+SERVERS := setup-airflow $(if $(GO),setup-s3 $(GCS_READY)) $(if $(NPM),$(AZURE_READY)) $(if $(APT),setup-browser)
 
 test: java setup $(SERVERS) ## Run all tests (object storage: where Go and npm are; browser: where apt-get or Chromium is)
 	$(BIN)/python -m pytest
@@ -97,4 +113,4 @@ types: setup
 check: lint types test ## Lint, types and tests: what CI runs
 
 clean: ## Remove the environment, caches and the demo's data (.tools stays: it takes minutes to build)
-	rm -rf $(VENV) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(AIRFLOW_VENV) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -62,6 +62,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_job_arguments(run)
     run.add_argument("--summary", metavar="URI", help="also write the final JSON object to this file")
+    run.add_argument(
+        "--attempt",
+        metavar="ID",
+        help="a word of the caller's that the final JSON object repeats, so that it is not taken for another run's",
+    )
     run.add_argument("--max-batches", type=int, metavar="N", help="stop after N commits")
     run.add_argument(
         "--accept-quarantine-loss",
@@ -178,8 +183,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         options = build_parser().parse_args(arguments)
     except ConfigError as e:
-        # A script that reads the last line of `run` finds an object there whatever happened.
-        return _fail(e, Summary() if arguments[:1] == ["run"] else None, None)
+        if arguments[:1] != ["run"]:
+            return _fail(e, None, None)
+        # Who reads the last line of `run`, or its summary, finds an object there whatever happened.
+        destination = _destination_of(arguments[1:])
+        return _fail(e, Summary(attempt=destination.attempt if destination else None), destination)
     if options.command == "run":
         return _run(options, arguments)
     try:
@@ -191,6 +199,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except Exception as e:
         return _fail(e, None, None)
+
+
+def _destination_of(arguments: Sequence[str]) -> argparse.Namespace | None:
+    """Where a run that cannot be understood is to say so, as far as that can be understood."""
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--summary")
+    parser.add_argument("--attempt")
+    add_config_arguments(parser)
+    try:
+        return parser.parse_known_args(arguments)[0]
+    except ConfigError:
+        return None
 
 
 def _dispatch(options: argparse.Namespace) -> int:
@@ -251,7 +271,7 @@ def _make_job(options: argparse.Namespace, config: Any, session: Any, settings: 
 def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     from blizzard.control import RunControl
 
-    summary, stop = Summary(), RunControl()
+    summary, stop = Summary(attempt=options.attempt), RunControl()
     with stop.installed():  # before the slow imports: a signal then is a stop, not a traceback
         try:
             _ingest(options, arguments, summary, stop)

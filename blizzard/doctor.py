@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ import orjson
 
 from blizzard.config import Config
 from blizzard.core.log import pipelines_of
+from blizzard.databricks_compute import ACCESS_MODE, judge_databricks
 from blizzard.delta import log
 from blizzard.delta.features import check_features
 from blizzard.delta.table import DeltaRsTable
@@ -84,17 +86,22 @@ def _java() -> Finding:
 
 
 def _databricks() -> Iterator[Finding]:
-    """Tasks write Parquet from Python workers, which not every kind of compute lets reach a bucket."""
-    runtime = os.environ.get("DATABRICKS_RUNTIME_VERSION")
-    if runtime is None:
-        return
-    yield Finding(
-        verdict="warning",
-        about="databricks",
-        text=f"runtime {runtime}: Python workers must reach the store with credentials of their own: dedicated (single"
-        " user) access mode with an instance profile, or storage_options; standard (shared) access mode and serverless"
-        " compute keep them from it. Use external tables by path: managed ones are the catalog's to commit to",
-    )
+    found = judge_databricks(os.environ, _settings_of_active_session())
+    if found is not None:
+        yield Finding(verdict=found.verdict, about="databricks", text=found.text)
+
+
+def _settings_of_active_session() -> dict[str, str]:
+    """Of a session that runs already, as in a notebook; none is started for this."""
+    if "pyspark" not in sys.modules:
+        return {}
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is None:
+        return {}
+    mode = session.conf.get(ACCESS_MODE, None)
+    return {} if mode is None else {ACCESS_MODE: mode}
 
 
 def _table(config: Config) -> Iterator[Finding]:

@@ -78,6 +78,9 @@ def _start(conf: Mapping[str, str], with_delta: bool) -> tuple[Any, bool]:
     active = SparkSession.getActiveSession()
     if active is not None:
         return active, False
+    if "DATABRICKS_RUNTIME_VERSION" in os.environ:
+        # The runtime has started Spark for everything on the cluster: it is taken as it is, and never stopped.
+        return SparkSession.builder.getOrCreate(), False
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started the JVM already
     connect = "SPARK_REMOTE" in os.environ
     settings = dict(conf)

@@ -16,6 +16,7 @@ class Summary:
     exit_code: int = 0
     error_kind: str | None = None
     error: str | None = None
+    attempt: str | None = None  # what the caller said with --attempt
     pipeline: str | None = None
     table: str | None = None
     delta_version: int | None = None

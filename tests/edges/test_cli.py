@@ -14,7 +14,8 @@ import pytest
 from blizzard.cli import main
 
 FIELDS = [
-    *("status", "exit_code", "error_kind", "error", "pipeline", "table", "delta_version", "sequence", "commits"),
+    *("status", "exit_code", "error_kind", "error", "attempt"),
+    *("pipeline", "table", "delta_version", "sequence", "commits"),
     *(
         "files",
         "records",
@@ -98,6 +99,27 @@ def test_the_summary_goes_to_a_file_too_on_failure_as_well(capsys: pytest.Captur
     )
     assert code == 2
     assert last_line(out)["error_kind"] == "summary"
+
+
+@pytest.mark.parametrize("wrong", [("--no-such-flag",), ("--max-batches", "many"), ("--committer=nobody",)])
+def test_a_run_that_is_called_wrongly_still_leaves_its_summary(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, wrong: tuple[str, ...]
+) -> None:
+    file = tmp_path / "summary.json"
+    code, out, _ = call(capsys, "run", *wrong, f"--summary={file}", "--attempt", "try-1")
+    assert code == 2
+    assert json.loads(file.read_text()) == last_line(out)
+    assert (last_line(out)["error_kind"], last_line(out)["attempt"]) == ("usage", "try-1")
+
+
+def test_the_summary_repeats_what_the_caller_calls_the_attempt(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    job = ("run", "--source", str(tmp_path), "--table", str(tmp_path / "t"), "--schema", "id BIGINT")
+    _, out, _ = call(capsys, *job, "--attempt", "try-2")
+    assert (last_line(out)["status"], last_line(out)["attempt"]) == ("idle", "try-2")
+    _, out, _ = call(capsys, *job)
+    assert last_line(out)["attempt"] is None
 
 
 def test_a_schema_is_suggested_with_the_command_to_paste(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -1,0 +1,26 @@
+"""blizzard as a task of Airflow: one DAG, one run at a time, and a retry only where one can help.
+
+`make_dag` takes an `Ingest` (what) and a runner (where): `SparkSubmit`, `EmrStep`, `EmrServerless`, `Databricks` or
+`DatabricksJob`. Airflow and its providers are imported when an operator is made, never by blizzard itself; of
+blizzard this package needs the standard library only, so that a worker can have it without its dependencies.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from blizzard.airflow.ingest import Ingest
+from blizzard.airflow.runners import Databricks, DatabricksJob, EmrServerless, EmrStep, SparkSubmit
+
+if TYPE_CHECKING:
+    from blizzard.airflow.dags import make_dag
+
+__all__ = ["Databricks", "DatabricksJob", "EmrServerless", "EmrStep", "Ingest", "SparkSubmit", "make_dag"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "make_dag":
+        from blizzard.airflow.dags import make_dag
+
+        return make_dag
+    raise AttributeError(name)

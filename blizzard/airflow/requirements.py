@@ -1,0 +1,30 @@
+"""Airflow's own names, which moved between 2 and 3; and one line that says what to install where one is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class MissingPackage(ImportError):
+    """A package that this worker lacks, and the command that installs it."""
+
+
+@contextmanager
+def installed_by(package: str) -> Iterator[None]:
+    """Around the imports of what `package` brings."""
+    try:
+        yield
+    except ImportError as e:
+        raise MissingPackage(f"blizzard.airflow: {e}. To install it: pip install {package}") from None
+
+
+with installed_by("'blizzard[airflow]', or on a worker with Spark elsewhere: apache-airflow"):
+    try:
+        from airflow.sdk import DAG
+        from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+    except ImportError:
+        from airflow import DAG
+        from airflow.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+__all__ = ["DAG", "AirflowException", "AirflowFailException", "AirflowSkipException", "MissingPackage", "installed_by"]

@@ -1,0 +1,37 @@
+"""An example DAG: spark-submit from the worker, every ten minutes. Copy it into the DAG folder and change the values.
+
+The Spark connection (`spark_default`) names the master. The worker has `spark-submit` on its PATH; the driver's Python,
+PYSPARK_PYTHON, is one that has blizzard and its dependencies.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timedelta, timezone
+
+try:
+    from blizzard.airflow import Ingest, SparkSubmit, make_dag
+except ModuleNotFoundError as e:
+    raise ImportError(f"{e}. On every scheduler and worker: pip install --no-deps blizzard") from None
+
+dag = make_dag(
+    "blizzard_spark_submit",
+    Ingest(
+        source=os.environ.get("EVENTS_SOURCE", "s3a://landing/events"),
+        table=os.environ.get("EVENTS_TABLE", "s3a://lake/events"),
+        pipeline="events",
+        schema=os.environ.get("EVENTS_SCHEMA"),  # of a new table; leave it out once the table exists
+        options={"limits.max_files": "1000"},
+    ),
+    SparkSubmit(
+        application=os.environ.get("BLIZZARD_APPLICATION", "/opt/blizzard/jobs/ingest.py"),
+        # In client mode the exit code comes back and no summary_dir is needed. In cluster mode it does not:
+        #   summary_dir="s3://lake/_blizzard/summaries", options={"deploy_mode": "cluster", "archives": "…#environment"}
+        options={
+            "conn_id": "spark_default",
+            "env_vars": {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", "/opt/blizzard/venv/bin/python")},
+        },
+    ),
+    schedule=timedelta(minutes=10),
+    start_date=datetime(2024, 1, 1, tzinfo=timezone.utc),
+)
