@@ -10,11 +10,13 @@ VERSITYGW := v1.8.0
 TOXIPROXY := v2.5.0
 S3_READY  := $(TOOLS)/versitygw-$(VERSITYGW) $(TOOLS)/toxiproxy-$(TOXIPROXY)
 GO        := $(shell command -v go 2>/dev/null)
+# An environment with an interpreter of its own, for the tests on a cluster, can only be made on Linux.
+CLUSTER_ENV := $(if $(filter Linux,$(shell uname -s)),dist/.environment)
 # Without cgo no C compiler is needed; without symbols the server is half as large (45 MB).
 GO_BUILD   = GOBIN='$(CURDIR)/$(TOOLS)/bin' GOFLAGS=-buildvcs=false CGO_ENABLED=0 go install -ldflags='-s -w'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-s3 demo test check bench lint types clean java go
+.PHONY: help setup setup-s3 demo test check bench dist lint types clean java go
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,8 +51,17 @@ java:
 demo: java setup ## Generate NDJSON.gz, ingest it into a Delta table, show that a second run finds nothing new
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh jobs/demo.sh
 
-test: java setup $(if $(GO),setup-s3) ## Run all tests (those against object storage only where Go is installed)
+test: java setup $(if $(GO),setup-s3) $(CLUSTER_ENV) ## Run all tests (those against object storage only where Go is installed)
 	$(BIN)/python -m pytest
+
+dist: setup ## Make in dist/ what a cluster needs: wheel, zip for --py-files, environment for --archives
+	$(BIN)/python jobs/dist.py
+	@touch dist/.environment
+
+# For the tests on a cluster. They bring blizzard itself as a fresh zip, so that only new versions of packages count.
+dist/.environment: jobs/dist.py jobs/portable.py pyproject.toml conf/constraints.txt | setup
+	$(BIN)/python jobs/dist.py
+	@touch $@
 
 bench: java setup ## Benchmark against the peers on this machine (about an hour; see benchmarks/README.md)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c conf/constraints.txt -e '.[bench]'
