@@ -18,10 +18,11 @@ import sys
 import sysconfig
 import tarfile
 import tempfile
-import zipfile
 from pathlib import Path
 
 from portable import CannotCopy, copy_interpreter, needed_glibc
+
+from blizzard.shipping import write_package_zip
 
 _ROOT = Path(__file__).resolve().parents[1]
 _CONSTRAINTS = _ROOT / "conf" / "constraints.txt"
@@ -50,10 +51,7 @@ def main() -> int:
 
 def make_zip(out: Path) -> Path:
     path = out / f"blizzard-{_version()}.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
-        for file in sorted((_ROOT / "blizzard").rglob("*")):
-            if file.is_file() and "__pycache__" not in file.parts:
-                made.write(file, file.relative_to(_ROOT))
+    write_package_zip(path)
     return path
 
 

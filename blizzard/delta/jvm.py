@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from blizzard.errors import ConfigError
+from blizzard.errors import ConfigError, connect_without_jvm
 
 _DELTA = "org.apache.spark.sql.delta"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -100,11 +100,7 @@ class DeltaJvm:
 
 def _require_classic(spark: Any) -> None:
     if getattr(spark, "_jvm", None) is None:
-        raise ConfigError(
-            "the delta-spark committer works inside the driver's JVM, which a Spark Connect session does not give. Use"
-            " the delta-rs committer, or a classic session.",
-            kind="no_jvm",
-        )
+        raise connect_without_jvm()
     if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() == "false":
         raise ConfigError(
             "the delta-spark committer needs a JVM thread for each Python thread: unset PYSPARK_PIN_THREAD",

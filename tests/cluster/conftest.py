@@ -6,9 +6,12 @@ import os
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.cluster.standalone import StandaloneCluster
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,3 +44,17 @@ def package_zip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([sys.executable, str(ROOT / "jobs/dist.py"), "zip", "--out", str(out)], check=True)
     (made,) = out.glob("*.zip")
     return made
+
+
+@pytest.fixture(scope="session")
+def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    cluster = StandaloneCluster(tmp_path_factory.mktemp("cluster"))
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def cluster(standalone: StandaloneCluster) -> StandaloneCluster:
+    """The one cluster, whole again after whatever the test before did to it."""
+    standalone.heal()
+    return standalone

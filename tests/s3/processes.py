@@ -26,7 +26,9 @@ class ServerProcess:
     a killed pytest leaves it behind.
     """
 
-    def __init__(self, command: Callable[[int], list[str]], *, health: str, log: Path) -> None:
+    def __init__(
+        self, command: Callable[[int], list[str]], *, health: str, log: Path, ready_s: float = _READY_S
+    ) -> None:
         self.port = free_port()
         self.log = log
         parent = os.getpid()
@@ -45,14 +47,19 @@ class ServerProcess:
                 stderr=out,
                 preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call through a library that is already loaded
             )
-        self._wait_until_ready(f"http://127.0.0.1:{self.port}{health}")
+        self.pid = self._process.pid
+        self._wait_until_ready(f"http://127.0.0.1:{self.port}{health}", ready_s)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
 
     def stop(self) -> None:
         self._process.kill()
         self._process.wait(30)
 
-    def _wait_until_ready(self, url: str) -> None:
-        deadline = time.monotonic() + _READY_S
+    def _wait_until_ready(self, url: str, ready_s: float) -> None:
+        deadline = time.monotonic() + ready_s
         while time.monotonic() < deadline and self._process.poll() is None:
             try:
                 with urllib.request.urlopen(url, timeout=1):
