@@ -112,7 +112,8 @@ def default_slots(spark: Any) -> int:
     context = _context(spark)
     if context is None:
         # Spark Connect has no context to ask, but a range is cut into as many pieces as the server has slots.
-        (row,) = spark.range(0, 10_000).selectExpr("max(spark_partition_id()) AS last").collect()
+        pieces = spark.range(0, 10_000).selectExpr("spark_partition_id() AS piece")
+        (row,) = pieces.selectExpr("max(piece) AS last").collect()
         return int(row["last"]) + 1
     return max(1, int(context.defaultParallelism), slots_to_come(dict(context.getConf().getAll())))
 
