@@ -4,6 +4,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
+# The oldest Spark that is supported, and what shows that it is: a run, its starts and its kills, both committers.
+SPARK35       := .venv-spark35
+SPARK35_TESTS := tests/spark/test_ingest.py tests/spark/test_submit.py tests/spark/test_delta_spark.py \
+	tests/spark/test_kill.py::test_a_driver_killed_at_a_named_point_loses_and_doubles_nothing
+
 # Servers for the tests against object storage, built by Go. The stamps carry the versions, so a new one is built.
 TOOLS     := .tools
 VERSITYGW := v1.8.0
@@ -16,10 +21,10 @@ CLUSTER_ENV := $(if $(filter Linux,$(shell uname -s)),dist/.environment)
 GO_BUILD   = GOBIN='$(CURDIR)/$(TOOLS)/bin' GOFLAGS=-buildvcs=false CGO_ENABLED=0 go install -ldflags='-s -w'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-s3 demo test check bench dist lint types clean java go
+.PHONY: help setup setup-s3 demo test test-spark35 check bench dist lint types clean java go
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make .venv with blizzard and its development tools
 
@@ -63,6 +68,17 @@ dist/.environment: jobs/dist.py jobs/portable.py pyproject.toml conf/constraints
 	$(BIN)/python jobs/dist.py
 	@touch $@
 
+test-spark35: java $(SPARK35)/.ready ## Run the core path's tests on Spark 3.5 with Delta 3.3, in an environment of their own
+	$(SPARK35)/bin/python -m pytest $(SPARK35_TESTS)
+
+$(SPARK35)/.ready: pyproject.toml conf/constraints.txt conf/constraints-spark35.txt
+	$(PYTHON) -m venv $(SPARK35)
+	@names=$$(sed -n 's/==.*//p' conf/constraints-spark35.txt | paste -sd '|' -); \
+		grep -vE "^($$names)==" conf/constraints.txt | cat - conf/constraints-spark35.txt > $(SPARK35)/constraints.txt
+	$(SPARK35)/bin/pip install --quiet --disable-pip-version-check -c $(SPARK35)/constraints.txt -e '.[dev]' \
+		setuptools # pyspark 3.5 imports distutils, which Python 3.12 has only through it
+	@touch $@
+
 bench: java setup ## Benchmark against the peers on this machine (about an hour; see benchmarks/README.md)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c conf/constraints.txt -e '.[bench]'
 	$(BIN)/python -m benchmarks --scenarios --check
@@ -77,4 +93,4 @@ types: setup
 check: lint types test ## Lint, types and tests: what CI runs
 
 clean: ## Remove the environment, caches and the demo's data (.tools stays: it takes minutes to build)
-	rm -rf $(VENV) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(SPARK35) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
