@@ -26,6 +26,11 @@ from blizzard.tasks.task import JobSpec, end_marker, run_task
 _ROW = pa.schema([("slot", pa.int64()), ("report", pa.binary())])
 _ROW_DDL = "slot long, report binary"
 _POLL_SECONDS = 0.2
+# The last one: a Python that Spark cannot even start its own daemon with, for its age or its lack of packages.
+_NO_ENVIRONMENT = re.compile(
+    r"ModuleNotFoundError: No module named '([\w.]+)'|Cannot run program \"([^\"]+)\""
+    r"|reading the port number from pyspark\.daemon"
+)
 
 
 class StopSignal(Protocol):
@@ -195,9 +200,9 @@ def failure_of(error: BaseException) -> BlizzardError:
             f" same with --archives and spark.pyspark.python, see docs/deploy-cluster.md.",
             kind="python_mismatch",
         )
-    missing = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'|Cannot run program \"([^\"]+)\"", text)
+    missing = _NO_ENVIRONMENT.search(text)
     if missing is not None:
-        what = f"package {missing[1]}" if missing[1] else f"Python at {missing[2]}"
+        what = f"package {missing[1]}" if missing[1] else f"Python at {missing[2]}" if missing[2] else "fitting Python"
         return ConfigError(
             f"the executors have no {what}. Give them blizzard's environment with --archives and spark.pyspark.python,"
             f" see docs/deploy-cluster.md.",

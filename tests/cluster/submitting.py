@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.standalone import SMALL_JVM, SPARK_HOME, wait_until
-from tests.drivers import Finished, job
+from tests.drivers import Driver, Finished, job
 
 ROOT = Path(__file__).parents[2]
 _TIMEOUT_S = 180
@@ -56,7 +56,9 @@ class Submission:
         (folder / "events").mkdir(parents=True)
         # Without a Python of its own the driver would take that of the executors, whose path may mean nothing here.
         pythons = {"spark.pyspark.python": self.python, "spark.pyspark.driver.python": str(self.driver_python)}
-        conf = _SETTINGS | pythons | {"spark.eventLog.dir": f"file://{folder}/events"} | (settings or {})
+        own = {"spark.eventLog.dir": f"file://{folder}/events"}
+        own["spark.executorEnv.JDK_JAVA_OPTIONS"] = Driver.java_options
+        conf = _SETTINGS | pythons | own | (settings or {})
         command = [str(SPARK_HOME / "bin/spark-submit"), "--master", self.master, "--deploy-mode", "client"]
         command += ["--py-files", str(self.package_zip)]
         if self.archive is not None:
@@ -69,7 +71,8 @@ class Submission:
         """Nothing of the environment that runs the tests: its packages must not be what makes a run work."""
         ours = ("PYSPARK", "SPARK", "VIRTUAL_ENV", "PYTHON", "BLIZZARD")
         kept = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
-        return kept | {"SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1"}
+        java = {"JDK_JAVA_OPTIONS": Driver.java_options}
+        return kept | java | {"SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 class Submitted:

@@ -15,7 +15,13 @@ from tests.cluster.standalone import StandaloneCluster, executor_of, kill
 from tests.cluster.submitting import SPECULATION, Submission, Submitted
 from tests.drivers import ids
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.process]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.spark,
+    pytest.mark.process,
+    pytest.mark.usefixtures("fast_drivers"),
+]
+both_ways = pytest.mark.parametrize("held", ["no speculation", "speculation"], indirect=True)
 
 
 @dataclass
@@ -46,7 +52,7 @@ def submission(cluster: StandaloneCluster, environment: Path, package_zip: Path,
     return Submission(tmp_path, cluster.url, package_zip, driver_python=python, python=str(python))
 
 
-@pytest.fixture(params=["no speculation", "speculation"])
+@pytest.fixture
 def held(request: pytest.FixtureRequest, submission: Submission, total: int, tmp_path: Path) -> Iterator[Held]:
     folder = tmp_path / "held"
     folder.mkdir()
@@ -83,6 +89,7 @@ def test_the_packed_environment_is_all_that_a_cluster_needs(
     assert (again.code, again.summary["status"]) == (0, "idle")
 
 
+@pytest.mark.parametrize("held", ["speculation"], indirect=True)
 def test_attempts_that_all_end_count_once(held: Held, total: int, tmp_path: Path) -> None:
     held.let_go()
     finished = held.run.wait()
@@ -92,6 +99,7 @@ def test_attempts_that_all_end_count_once(held: Held, total: int, tmp_path: Path
     assert ids(tmp_path / "table") == list(range(total))
 
 
+@both_ways
 @pytest.mark.parametrize("what", ["executor", "worker"])
 def test_a_killed_executor_or_worker_loses_and_doubles_nothing(
     held: Held, cluster: StandaloneCluster, total: int, tmp_path: Path, what: str
@@ -110,6 +118,7 @@ def test_a_killed_executor_or_worker_loses_and_doubles_nothing(
     assert written(tmp_path) > committed(tmp_path)  # what the killed attempt wrote is there, and nobody names it
 
 
+@both_ways
 def test_a_killed_driver_loses_and_doubles_nothing(
     held: Held, submission: Submission, cluster: StandaloneCluster, total: int, tmp_path: Path
 ) -> None:
