@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import sys
 import threading
 import time
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from importlib.resources import files
 from typing import Any
+from urllib.parse import urlsplit
 
 from blizzard.errors import ConfigError, Temporary, connect_without_jvm
 from blizzard.java import check_java_after_failure, require_java
@@ -127,6 +129,7 @@ def _connect(remote: str, conf: Mapping[str, str], with_delta: bool) -> Any:
 
     if with_delta:
         raise connect_without_jvm()
+    _require_listener(remote)
     builder = SparkSession.builder.appName("blizzard").remote(remote)
     for key, value in conf.items():
         if key != "spark.remote":
@@ -143,6 +146,27 @@ def _connect(remote: str, conf: Mapping[str, str], with_delta: bool) -> Any:
         raise Temporary(f"the Spark Connect server did not answer: {_line(e)}", kind="spark_session") from e
     require_spark(version)
     return session
+
+
+def _require_listener(remote: str) -> None:
+    """pyspark's client would try for ten minutes before it says that nobody is there."""
+    if any(os.environ.get(name) for name in ("grpc_proxy", "https_proxy", "http_proxy")):
+        return  # then it is not the server that is to be connected to
+    try:
+        where = urlsplit(remote)
+        host, port = where.hostname or "", where.port or 15002
+    except ValueError:
+        host = ""
+    if not remote.startswith("sc://") or not host:
+        raise ConfigError(
+            f"spark.remote {remote.split(';', maxsplit=1)[0]!r}: such a URL is sc://HOST:PORT", kind="usage"
+        )
+    try:
+        socket.create_connection((host, port), timeout=10).close()
+    except OSError as e:
+        raise Temporary(
+            f"no Spark Connect server answers at {host}:{port}: {e.strerror or e}", kind="spark_session"
+        ) from e
 
 
 def _line(error: Exception) -> str:

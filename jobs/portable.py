@@ -7,6 +7,7 @@ library beyond glibc that it links goes along, found through $ORIGIN and never t
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -34,7 +35,7 @@ class CannotCopy(Exception):
 
 def copy_interpreter(home: Path) -> Path:
     """Copy the interpreter that runs this into `home`. Returns where its packages go."""
-    if sys.platform != "linux" or not shutil.which("ldd"):
+    if sys.platform != "linux" or platform.libc_ver()[0] != "glibc" or not shutil.which("ldd"):
         raise CannotCopy("an environment for a cluster can only be made on Linux with glibc")
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
     library = home / sys.platlibdir / name

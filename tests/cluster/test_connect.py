@@ -84,3 +84,16 @@ def test_the_committer_that_needs_a_jvm_is_refused_before_anything_is_asked_for(
     assert finished.code == 2, finished.stderr
     assert finished.summary["error_kind"] == "no_jvm"
     assert not (tmp_path / "table").exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "kind"),
+    [("sc://127.0.0.1:1/;token=abc", 75, "spark_session"), ("127.0.0.1:1;token=abc", 2, "usage")],
+)
+def test_a_server_that_is_not_there_is_said_at_once(tmp_path: Path, url: str, code: int, kind: str) -> None:
+    write_events(str(tmp_path / "src"), files=1, records=5)
+    direct = dict.fromkeys(("grpc_proxy", "https_proxy", "http_proxy"), "")
+    finished = run(tmp_path, *job(tmp_path, "--set", f"spark.remote={url}"), env=direct)
+    assert (finished.code, finished.summary["error_kind"]) == (code, kind), finished.stderr
+    assert "127.0.0.1:1" in finished.summary["error"]
+    assert "abc" not in finished.stderr
