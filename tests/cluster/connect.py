@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
-from tests.cluster.standalone import SMALL_JVM, SPARK_HOME
+from tests.cluster.standalone import SMALL_JVM, SPARK_HOME, wait_until
 from tests.s3.processes import ServerProcess, free_port
 
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -32,10 +33,16 @@ class ConnectServer:
             log=folder / "connect.log",
             ready_s=_READY_S,
         )
+        wait_until(self._listens, "the Connect server")  # its web page is there first
 
     @property
     def url(self) -> str:
         return f"sc://127.0.0.1:{self._port}"
+
+    def _listens(self) -> bool:
+        assert self._process.is_alive, self._process.log.read_text()
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self._port)) == 0
 
     def stop(self) -> None:
         self._process.stop()
