@@ -36,12 +36,14 @@ class DeltaJvm:
     def __init__(self, spark: Any) -> None:
         _require_classic(spark)
         self.jvm = spark._jvm
+        self._spark_version = spark.version
         self.none = self.jvm.scala.Option.empty()
         users = spark._jsparkSession
         # Spark 4 has an abstract SparkSession, and the real one in `classic`.
         api = self.jvm.org.apache.spark.sql
         self._sessions = api.classic.SparkSession if ".classic." in users.getClass().getName() else api.SparkSession
-        self.session = users.cloneSession()
+        with self.fitting():  # the first use of the session's extensions
+            self.session = users.cloneSession()
         for key, value in _CONF.items():
             self.session.conf().set(key, value)
         # Every part of a name is a round trip, and so is every lookup: 2,000 actions took 5 s without these.
@@ -60,7 +62,7 @@ class DeltaJvm:
 
     @contextmanager
     def fitting(self) -> Iterator[None]:
-        """Around the first use of Delta's classes: JARs for another Spark, or another Scala, fail to link there."""
+        """Around first uses of Delta's classes: JARs for another Spark, or another Scala, fail to link there."""
         from py4j.protocol import Py4JError
 
         try:
@@ -69,7 +71,7 @@ class DeltaJvm:
             problem = _UNLINKED.search(str(e))
             if problem is None:
                 raise
-            delta, spark = self.jvm.io.delta.package.VERSION(), self.session.version()
+            delta, spark = self.jvm.io.delta.package.VERSION(), self._spark_version
             raise ConfigError(
                 f"Delta {delta} does not fit Spark {spark}: {problem[0]}. Spark 3.5 goes with delta-spark_2.12:3.3,"
                 f" Spark 4.0 with delta-spark_2.13:4.0, Spark 4.1 with delta-spark_4.1_2.13:4.3.",
