@@ -4,6 +4,12 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
+# The oldest Spark that is supported, and what shows that it is: a run, its starts and its kills, both committers.
+SPARK35       := .venv-spark35
+SPARK35_TESTS := tests/spark/test_ingest.py tests/spark/test_submit.py tests/spark/test_delta_spark.py \
+	tests/spark/test_versions.py::test_delta_for_another_spark \
+	tests/spark/test_kill.py::test_a_driver_killed_at_a_named_point_loses_and_doubles_nothing
+
 # Servers for the tests against object storage, built by Go. The stamps carry the versions, so a new one is built.
 TOOLS     := .tools
 VERSITYGW := v1.8.0
@@ -16,6 +22,8 @@ GCS_READY := $(TOOLS)/fake-gcs-server-$(FAKE_GCS)
 AZURE_READY := $(TOOLS)/azurite-$(AZURITE)
 NPM       := $(shell command -v npm 2>/dev/null)
 GO        := $(shell command -v go 2>/dev/null)
+# An environment with an interpreter of its own, for the tests on a cluster, can only be made on Linux.
+CLUSTER_ENV := $(if $(filter Linux,$(shell uname -s)),dist/.environment)
 # Without cgo no C compiler is needed; without symbols the server is half as large (45 MB).
 GO_BUILD   = GOBIN='$(CURDIR)/$(TOOLS)/bin' GOFLAGS=-buildvcs=false CGO_ENABLED=0 go install -ldflags='-s -w'
 
@@ -29,7 +37,8 @@ AIRFLOW_UV    := $(AIRFLOW_VENV)/bin/uv pip install --quiet --python $(AIRFLOW_V
 AIRFLOW_PROVIDERS := apache-spark amazon databricks
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-s3 setup-stores setup-browser setup-airflow demo test check bench lint types clean java go npm
+.PHONY: help setup setup-s3 setup-stores setup-browser setup-airflow demo test test-spark35 check bench dist lint types \
+	clean java go npm
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,10 +103,30 @@ demo: java setup ## Generate NDJSON.gz, ingest it into a Delta table, show that 
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh jobs/demo.sh
 
 # What a machine does not have, it does not test: see the README.
-SERVERS := setup-airflow $(if $(GO),setup-s3 $(GCS_READY)) $(if $(NPM),$(AZURE_READY)) $(if $(APT),setup-browser)
+SERVERS := setup-airflow $(if $(GO),setup-s3 $(GCS_READY)) $(if $(NPM),$(AZURE_READY)) $(if $(APT),setup-browser) $(CLUSTER_ENV)
 
 test: java setup $(SERVERS) ## Run all tests (object storage: where Go and npm are; browser: where apt-get or Chromium is)
 	$(BIN)/python -m pytest
+
+dist: setup ## Make in dist/ what a cluster needs: wheel, zip for --py-files, environment for --archives
+	$(BIN)/python jobs/dist.py
+	@touch dist/.environment
+
+# For the tests on a cluster. They bring blizzard itself as a fresh zip, so that only new versions of packages count.
+dist/.environment: jobs/dist.py jobs/portable.py pyproject.toml conf/constraints.txt | setup
+	$(BIN)/python jobs/dist.py
+	@touch $@
+
+test-spark35: java $(SPARK35)/.ready ## Run the core path's tests on Spark 3.5 with Delta 3.3, in an environment of their own
+	$(SPARK35)/bin/python -m pytest $(SPARK35_TESTS)
+
+$(SPARK35)/.ready: pyproject.toml conf/constraints.txt conf/constraints-spark35.txt
+	$(PYTHON) -m venv $(SPARK35)
+	@names=$$(sed -n 's/==.*//p' conf/constraints-spark35.txt | paste -sd '|' -); \
+		grep -vE "^($$names)==" conf/constraints.txt | cat - conf/constraints-spark35.txt > $(SPARK35)/constraints.txt
+	$(SPARK35)/bin/pip install --quiet --disable-pip-version-check -c $(SPARK35)/constraints.txt -e '.[dev]' \
+		setuptools # pyspark 3.5 imports distutils, which Python 3.12 has only through it
+	@touch $@
 
 bench: java setup ## Benchmark against the peers on this machine (about an hour; see benchmarks/README.md)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c conf/constraints.txt -e '.[bench]'
@@ -113,4 +142,4 @@ types: setup
 check: lint types test ## Lint, types and tests: what CI runs
 
 clean: ## Remove the environment, caches and the demo's data (.tools stays: it takes minutes to build)
-	rm -rf $(VENV) $(AIRFLOW_VENV) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(AIRFLOW_VENV) $(SPARK35) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -39,7 +39,8 @@ class Config:
 
     @property
     def spark_conf(self) -> Mapping[str, str]:
-        return self.families.get(_SPARK_CONF, {})
+        remote = {} if self["spark.remote"] is None else {"spark.remote": self["spark.remote"]}
+        return {**self.families.get(_SPARK_CONF, {}), **remote}
 
     def access(self, place: str, root: str, spark_settings: Mapping[str, str] | None = None) -> Access:
         """How to get to the `source` or the `table`: options given, else what Spark's settings say, else neither."""

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-import re
-import shutil
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -25,6 +22,7 @@ from blizzard.delta import log
 from blizzard.delta.features import check_features
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import BlizzardError, Refused
+from blizzard.java import describe_fit, find_java, is_too_old, java_version
 from blizzard.job import open_existing
 from blizzard.store import open_store
 from blizzard.store.uri import is_local, locate
@@ -71,18 +69,22 @@ def _machine() -> Iterator[Finding]:
 
 
 def _java() -> Finding:
-    home = os.environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
-    if not java or not os.access(java, os.X_OK):
+    java = find_java()
+    if java is None:
         return Finding(verdict="problem", about="java", text="not found: install a JDK 17, or set JAVA_HOME")
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    match = re.search(r'version "(\d+)(?:\.(\d+))?', told)
-    version = int(match.group(2) if match and match.group(1) == "1" else match.group(1)) if match else 0
-    if version < 17:
+    version, spark = java_version(java), _spark_version()
+    if version is None or is_too_old(version, spark):
         return Finding(
-            verdict="problem", about="java", text=f"Java {version or 'unknown'} at {java}: Spark 4 needs Java 17 or 21"
+            verdict="problem", about="java", text=f"Java {version or 'unknown'} at {java}: {describe_fit(spark)}"
         )
     return Finding(verdict="ok", about="java", text=f"Java {version}")
+
+
+def _spark_version() -> str:
+    try:
+        return importlib.metadata.version("pyspark")
+    except importlib.metadata.PackageNotFoundError:
+        return "4"
 
 
 def _databricks() -> Iterator[Finding]:

@@ -74,6 +74,14 @@ class Temporary(BlizzardError):
     exit_code = 75
 
 
+def connect_without_jvm() -> ConfigError:
+    return ConfigError(
+        "the delta-spark committer works inside the driver's JVM, which a Spark Connect session does not give. Use the"
+        " delta-rs committer, or a classic session.",
+        kind="no_jvm",
+    )
+
+
 def error_of_failure(failure: TaskFailure) -> BlizzardError:
     """The exception for what a task reported."""
     where = failure.path if failure.line is None else f"{failure.path} line {failure.line}"

@@ -328,6 +328,11 @@ KEYS: dict[str, Key] = {
     "spark.slots": Key(
         parse=_number(at_least=1, optional=True),
         default=None,
-        help="tasks per batch; default: the session's parallelism",
+        help="tasks per batch; default: the session's parallelism, or what its executors may become",
+    ),
+    "spark.remote": Key(
+        parse=_text,
+        default=None,
+        help="a Spark Connect server, `sc://HOST:PORT`, instead of a session of its own; so does `SPARK_REMOTE`",
     ),
 }

@@ -4,8 +4,9 @@ names a master."""
 from __future__ import annotations
 
 import os
-import shutil
+import re
 import signal
+import socket
 import sys
 import threading
 import time
@@ -13,9 +14,12 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from importlib.resources import files
 from typing import Any
+from urllib.parse import urlsplit
 
-from blizzard.errors import ConfigError, Temporary
+from blizzard.errors import ConfigError, Temporary, connect_without_jvm
+from blizzard.java import check_java_after_failure, require_java
 
+SUPPORTED_SPARK = ((3, 5), (5,))
 # For a session on this machine only: no web page, no port beyond loopback, no Spark log between our lines.
 _LOCAL_CONF = {
     "spark.ui.enabled": "false",
@@ -73,34 +77,103 @@ class LazySession:
 
 
 def _start(conf: Mapping[str, str], with_delta: bool) -> tuple[Any, bool]:
+    import pyspark
     from pyspark.sql import SparkSession  # half a second that --help and status need not pay
 
+    require_spark(pyspark.__version__)
     active = SparkSession.getActiveSession()
     if active is not None:
         return active, False
     if "DATABRICKS_RUNTIME_VERSION" in os.environ:
         # The runtime has started Spark for everything on the cluster: it is taken as it is, and never stopped.
         return SparkSession.builder.getOrCreate(), False
+    remote = conf.get("spark.remote") or os.environ.get("SPARK_REMOTE")
+    if remote is not None:
+        return _connect(remote, conf, with_delta), True
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started the JVM already
-    connect = "SPARK_REMOTE" in os.environ
     settings = dict(conf)
-    if not submitted and not connect:
+    if not submitted:
         require_java()
         if _is_local(conf.get("spark.master")):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             settings = _local_conf() | settings
-    if not connect and _is_local(_submitted_master() if submitted else conf.get("spark.master")):
+    if _is_local(_submitted_master() if submitted else conf.get("spark.master")):
         # Otherwise the workers run whatever python3 is first on PATH, without this environment's packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("blizzard")
-    if with_delta and not submitted and not connect:
+    if with_delta and not submitted:
         builder = _with_delta(builder, conf)
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
         return builder.getOrCreate(), not submitted
     except Exception as e:
+        if not submitted:
+            check_java_after_failure(pyspark.__version__)
         raise Temporary(f"the Spark session could not be started: {e}", kind="spark_session") from e
+
+
+def require_spark(version: str) -> None:
+    if not SUPPORTED_SPARK[0] <= _numbers(version) < SUPPORTED_SPARK[1]:
+        raise ConfigError(
+            f"Spark {version} is not supported: blizzard runs on Spark 3.5 and 4. Run it on such a cluster, or install"
+            f" such a pyspark.",
+            kind="spark_version",
+        )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+
+
+def _connect(remote: str, conf: Mapping[str, str], with_delta: bool) -> Any:
+    """A session on a Spark Connect server. Its JVM, its Python and its master are the server's."""
+    from pyspark.sql import SparkSession
+
+    if with_delta:
+        raise connect_without_jvm()
+    _require_listener(remote)
+    builder = SparkSession.builder.appName("blizzard").remote(remote)
+    for key, value in conf.items():
+        if key != "spark.remote":
+            builder = builder.config(key, value)
+    try:
+        session = builder.getOrCreate()
+        version = session.version
+    except ImportError as e:
+        raise ConfigError(
+            f"Spark Connect needs packages that are not installed: pip install 'blizzard[connect]' ({_line(e)})",
+            kind="no_connect",
+        ) from e
+    except Exception as e:
+        raise Temporary(f"the Spark Connect server did not answer: {_line(e)}", kind="spark_session") from e
+    require_spark(version)
+    return session
+
+
+def _require_listener(remote: str) -> None:
+    """pyspark's client would try for ten minutes before it says that nobody is there."""
+    if any(os.environ.get(name) for name in ("grpc_proxy", "https_proxy", "http_proxy")):
+        return  # then it is not the server that is to be connected to
+    try:
+        where = urlsplit(remote)
+        host, port = where.hostname or "", where.port or 15002
+    except ValueError:
+        host = ""
+    if not remote.startswith("sc://") or not host:
+        raise ConfigError(
+            f"spark.remote {remote.split(';', maxsplit=1)[0]!r}: such a URL is sc://HOST:PORT", kind="usage"
+        )
+    try:
+        socket.create_connection((host, port), timeout=10).close()
+    except OSError as e:
+        raise Temporary(
+            f"no Spark Connect server answers at {host}:{port}: {e.strerror or e}", kind="spark_session"
+        ) from e
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
 
 
 def _with_delta(builder: Any, conf: Mapping[str, str]) -> Any:
@@ -149,11 +222,3 @@ def _local_conf() -> dict[str, str]:
     # The JVM only schedules here: compiling quickly beats compiling well, and a small heap needs no parallel collector.
     options = f"-Dlog4j2.configurationFile={quiet} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     return _LOCAL_CONF | {"spark.driver.extraJavaOptions": options}
-
-
-def require_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
-    if not java or not os.access(java, os.X_OK):
-        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on PATH"
-        raise ConfigError(f"Spark needs Java 17: {where}. Install a JDK 17 or set JAVA_HOME.", kind="no_java")

@@ -6,6 +6,7 @@ Everything runs in a session cloned from the user's, with settings of its own; t
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -13,10 +14,15 @@ from typing import Any
 
 import orjson
 
-from blizzard.errors import ConfigError
+from blizzard.errors import ConfigError, connect_without_jvm
 
 _DELTA = "org.apache.spark.sql.delta"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+# What a JVM, and py4j for a class that it could not load, say about code that was compiled against something else.
+_UNLINKED = re.compile(
+    r"(NoSuchMethodError|NoSuchFieldError|NoClassDefFoundError|IncompatibleClassChangeError|AbstractMethodError)[^\n]*"
+    r"|\S+ does not exist in the JVM"
+)
 _CONF = {
     # No retry of its own: a commit is the version after the snapshot that was looked at, or none. With retries an
     # append landed after a concurrent INSERT OVERWRITE and after a RESTORE (measured).
@@ -30,18 +36,21 @@ class DeltaJvm:
     def __init__(self, spark: Any) -> None:
         _require_classic(spark)
         self.jvm = spark._jvm
+        self._spark_version = spark.version
         self.none = self.jvm.scala.Option.empty()
         users = spark._jsparkSession
         # Spark 4 has an abstract SparkSession, and the real one in `classic`.
         api = self.jvm.org.apache.spark.sql
         self._sessions = api.classic.SparkSession if ".classic." in users.getClass().getName() else api.SparkSession
-        self.session = users.cloneSession()
+        with self.fitting():  # the first use of the session's extensions
+            self.session = users.cloneSession()
         for key, value in _CONF.items():
             self.session.conf().set(key, value)
         # Every part of a name is a round trip, and so is every lookup: 2,000 actions took 5 s without these.
         self.named = cache(self._named)
         self._to_seq = self.jvm.org.apache.spark.api.python.PythonUtils.toSeq
-        _require_delta(self.named("DeltaLog"))
+        with self.fitting():
+            _require_delta(self.named("DeltaLog"))
         self._parse = self.named("actions.Action").fromJson
 
     def _named(self, name: str) -> Any:
@@ -50,6 +59,24 @@ class DeltaJvm:
         for part in f"{_DELTA}.{name}".split("."):
             found = getattr(found, part)
         return getattr(found, "MODULE$") if name.endswith("$") else found
+
+    @contextmanager
+    def fitting(self) -> Iterator[None]:
+        """Around first uses of Delta's classes: JARs for another Spark, or another Scala, fail to link there."""
+        from py4j.protocol import Py4JError
+
+        try:
+            yield
+        except Py4JError as e:
+            problem = _UNLINKED.search(str(e))
+            if problem is None:
+                raise
+            delta, spark = self.jvm.io.delta.package.VERSION(), self._spark_version
+            raise ConfigError(
+                f"Delta {delta} does not fit Spark {spark}: {problem[0]}. Spark 3.5 goes with delta-spark_2.12:3.3,"
+                f" Spark 4.0 with delta-spark_2.13:4.0, Spark 4.1 with delta-spark_4.1_2.13:4.3.",
+                kind="delta_version",
+            ) from e
 
     def some(self, value: Any) -> Any:
         return self.jvm.scala.Option.apply(value)
@@ -100,11 +127,7 @@ class DeltaJvm:
 
 def _require_classic(spark: Any) -> None:
     if getattr(spark, "_jvm", None) is None:
-        raise ConfigError(
-            "the delta-spark committer works inside the driver's JVM, which a Spark Connect session does not give. Use"
-            " the delta-rs committer, or a classic session.",
-            kind="no_jvm",
-        )
+        raise connect_without_jvm()
     if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() == "false":
         raise ConfigError(
             "the delta-spark committer needs a JVM thread for each Python thread: unset PYSPARK_PIN_THREAD",

@@ -151,7 +151,7 @@ class DeltaSparkTable(DeltaRsTable):
 
 
 def open_log(jvm: DeltaJvm, spark: Any, root: str) -> Any:
-    with jvm.active():
+    with jvm.active(), jvm.fitting():
         return jvm.named("DeltaLog").forTable(jvm.session, spark_root(root, spark))
 
 

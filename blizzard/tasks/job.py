@@ -7,23 +7,30 @@ successful attempts come back, so a retried or speculative attempt never counts 
 from __future__ import annotations
 
 import pickle
+import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, TaskReport
-from blizzard.errors import Temporary
+from blizzard.errors import BlizzardError, ConfigError, Temporary
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
+from blizzard.shipping import ship_to_server
 from blizzard.store import open_store
 from blizzard.tasks.task import JobSpec, end_marker, run_task
 
 _ROW = pa.schema([("slot", pa.int64()), ("report", pa.binary())])
 _ROW_DDL = "slot long, report binary"
 _POLL_SECONDS = 0.2
+# The last one: a Python that Spark cannot even start its own daemon with, for its age or its lack of packages.
+_NO_ENVIRONMENT = re.compile(
+    r"ModuleNotFoundError: No module named '([\w.]+)'|Cannot run program \"([^\"]+)\""
+    r"|reading the port number from pyspark\.daemon"
+)
 
 
 class StopSignal(Protocol):
@@ -53,6 +60,8 @@ class SparkIngestor:
 
     @property
     def slots(self) -> int:
+        if self._slots is None and _context(self._session()) is None:
+            self._slots = default_slots(self._session())  # a job on the server: once is enough
         return self._slots or default_slots(self._session())
 
     @property
@@ -77,7 +86,7 @@ class SparkIngestor:
                 job.cancel()
                 raise
         if job.error is not None:
-            raise Temporary(f"the Spark job failed: {_first_line(job.error)}", kind="spark_job") from job.error
+            raise failure_of(job.error) from job.error
         reports = tuple(sorted((pickle.loads(row) for row in job.rows), key=lambda r: r.slot))
         if [r.slot for r in reports] != [t.slot for t in plan.tasks]:
             raise Temporary(f"Spark returned {len(reports)} reports for {len(plan.tasks)} tasks", kind="spark_job")
@@ -109,11 +118,23 @@ class _EndMarker:
 
 
 def default_slots(spark: Any) -> int:
-    """How many tasks run at once. Spark Connect has no context to ask, only configuration."""
+    """How many tasks run at once."""
     context = _context(spark)
-    if context is not None:
-        return max(1, int(context.defaultParallelism))
-    return max(1, int(spark.conf.get("spark.default.parallelism", "2")))
+    if context is None:
+        # Spark Connect has no context to ask, but a range is cut into as many pieces as the server has slots.
+        pieces = spark.range(0, 10_000).selectExpr("spark_partition_id() AS piece")
+        (row,) = pieces.selectExpr("max(piece) AS last").collect()
+        return int(row["last"]) + 1
+    return max(1, int(context.defaultParallelism), slots_to_come(dict(context.getConf().getAll())))
+
+
+def slots_to_come(settings: Mapping[str, str]) -> int:
+    """What a cluster has been asked for. A context knows only the executors that have come, and with dynamic allocation
+    none comes before there is a task that waits for it."""
+    is_dynamic = settings.get("spark.dynamicAllocation.enabled") == "true"
+    executors = settings.get("spark.dynamicAllocation.maxExecutors" if is_dynamic else "spark.executor.instances", "0")
+    cores, per_task = settings.get("spark.executor.cores", "1"), settings.get("spark.task.cpus", "1")
+    return int(executors) * (int(cores) // int(per_task)) if executors.isdigit() else 0  # or it is infinity
 
 
 class _Job(threading.Thread):
@@ -129,6 +150,8 @@ class _Job(threading.Thread):
     def run(self) -> None:
         try:
             self._tag_jobs()
+            if _context(self._spark) is None:
+                ship_to_server(self._spark)
             tasks = len(self._plan.tasks)
             frame = self._spark.range(0, tasks, 1, tasks).mapInArrow(self._task_function(), _ROW_DDL)
             self.rows = [bytes(row["report"]) for row in frame.collect()]
@@ -171,6 +194,30 @@ class _Job(threading.Thread):
 def _context(spark: Any) -> Any:
     """The classic session's context; None under Spark Connect."""
     return getattr(spark, "_sc", None)
+
+
+def failure_of(error: BaseException) -> BlizzardError:
+    """A job that failed may go well the next time; one whose workers have the wrong Python never does."""
+    text = str(error)
+    if "PYTHON_VERSION_MISMATCH" in text:
+        return ConfigError(
+            f"driver and executors run different Pythons: {_line_with(text, 'PYTHON_VERSION_MISMATCH')} Give both the"
+            f" same with --archives and spark.pyspark.python, see docs/deploy-cluster.md.",
+            kind="python_mismatch",
+        )
+    missing = _NO_ENVIRONMENT.search(text)
+    if missing is not None:
+        what = f"package {missing[1]}" if missing[1] else f"Python at {missing[2]}" if missing[2] else "fitting Python"
+        return ConfigError(
+            f"the executors have no {what}. Give them blizzard's environment with --archives and spark.pyspark.python,"
+            f" see docs/deploy-cluster.md.",
+            kind="worker_environment",
+        )
+    return Temporary(f"the Spark job failed: {_first_line(error)}", kind="spark_job")
+
+
+def _line_with(text: str, part: str) -> str:
+    return next(line.strip() for line in text.splitlines() if part in line)
 
 
 def _first_line(error: BaseException) -> str:

@@ -22,6 +22,7 @@ from blizzard.tasks.partitioned import RowWriter, open_writer
 from blizzard.tasks.policy import ParsePolicy
 from blizzard.tasks.quarantine import QuarantineWriter, broken_file
 from blizzard.tasks.reading import BadRecordStop, BrokenFile, Reading, find_broken
+from blizzard.testing.faults import reach
 
 _BLOCK_BYTES = 4 * 1024 * 1024
 # Nothing is wrong with the bytes: rights, a full table of open files, or a setting. Giving the file up would lose it.
@@ -128,6 +129,7 @@ def _attempt(spec: JobSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[st
         reading.finish()
         files = writer.close()
         bad_files = quarantine.close()
+        reach(f"task.{plan.slot}.written")
     except (BrokenFile, BadRecordStop):
         writer.abandon()
         quarantine.abandon()

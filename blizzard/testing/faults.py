@@ -1,8 +1,9 @@
 """Named points at which a test can stop a real process, kill it, or lose an answer.
 
 Off unless BLIZZARD_FAULT is set: `point=ACTION[:ARG][@N]`, several joined with `;`. `hang:FILE` touches FILE and
-waits for BLIZZARD_HANG_S seconds (120) to be killed, or until FILE is gone; `kill` is SIGKILL to this process, `raise`
-loses an answer; `@N` acts on the Nth visit only, `@N+` from then on.
+waits for BLIZZARD_HANG_S seconds (120) to be killed, or until FILE is gone; `hold:FOLDER` puts a file named for this
+process there and waits until FOLDER has one named `go`; `kill` is SIGKILL to this process, `raise` loses an answer;
+`@N` acts on the Nth visit only, `@N+` from then on.
 """
 
 from __future__ import annotations
@@ -47,8 +48,19 @@ def _act(action: str, point: str) -> None:
         case "hang":
             with open(argument, "w", encoding="utf-8") as marker:
                 marker.write(f"{os.getpid()}\n")
-            until = time.monotonic() + float(os.environ.get("BLIZZARD_HANG_S", "120"))
+            until = time.monotonic() + _hang_s()
             while time.monotonic() < until and os.path.exists(argument):
                 time.sleep(0.02)
+        case "hold":
+            go, until = os.path.join(argument, "go"), time.monotonic() + _hang_s()
+            if not os.path.exists(go):
+                with open(os.path.join(argument, str(os.getpid())), "w", encoding="utf-8"):
+                    pass
+            while not os.path.exists(go) and time.monotonic() < until:
+                time.sleep(0.05)
         case _:
             raise ValueError(f"BLIZZARD_FAULT: unknown action {verb!r}")
+
+
+def _hang_s() -> float:
+    return float(os.environ.get("BLIZZARD_HANG_S", "120"))

@@ -27,7 +27,9 @@ class ServerProcess:
     a killed pytest leaves it behind.
     """
 
-    def __init__(self, command: Callable[[int], list[str]], *, health: str | None, log: Path) -> None:
+    def __init__(
+        self, command: Callable[[int], list[str]], *, health: str | None, log: Path, ready_s: float = _READY_S
+    ) -> None:
         self.port = free_port()
         self.log = log
         parent = os.getpid()
@@ -46,15 +48,20 @@ class ServerProcess:
                 stderr=out,
                 preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call through a library that is already loaded
             )
-        self._wait_until_ready(health)
+        self.pid = self._process.pid
+        self._wait_until_ready(health, ready_s)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
 
     def stop(self) -> None:
         self._process.kill()
         self._process.wait(30)
 
-    def _wait_until_ready(self, health: str | None) -> None:
+    def _wait_until_ready(self, health: str | None, ready_s: float) -> None:
         url = f"http://127.0.0.1:{self.port}{health or ''}"
-        deadline = time.monotonic() + _READY_S
+        deadline = time.monotonic() + ready_s
         while time.monotonic() < deadline and self._process.poll() is None:
             try:
                 if health is None:

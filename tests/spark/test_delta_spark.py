@@ -11,6 +11,7 @@ import pytest
 from blizzard.cli import main
 from blizzard.delta.arbitration import is_arbitrated
 from blizzard.delta.spark_place import DeltaSparkPlace
+from blizzard.delta.spark_table import spark_root
 from blizzard.errors import ConfigError, Fenced, Refused
 from tests.contract.in_process import Flow
 from tests.drivers import Driver
@@ -227,3 +228,14 @@ def test_without_deltas_jars_it_says_what_to_install(monkeypatch: pytest.MonkeyP
     with pytest.raises(ConfigError) as error:
         jvm.DeltaJvm(object())
     assert error.value.kind == "no_jvm"
+
+
+def test_hadoop_gets_the_scheme_that_it_has_a_file_system_for(spark: Any) -> None:
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    assert spark_root("s3://bucket/table", spark) == "s3a://bucket/table"
+    hadoop.set("fs.s3.impl", "com.amazon.ws.emr.hadoop.fs.EmrFileSystem")  # as on EMR
+    try:
+        assert spark_root("s3://bucket/table", spark) == "s3://bucket/table"
+    finally:
+        hadoop.unset("fs.s3.impl")
+    assert spark_root("/lake/table", spark) == "/lake/table"
