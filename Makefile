@@ -36,6 +36,9 @@ AIRFLOW_READY := $(AIRFLOW_VENV)/.ready
 AIRFLOW_UV    := $(AIRFLOW_VENV)/bin/uv pip install --quiet --python $(AIRFLOW_VENV)/bin/python
 AIRFLOW_PROVIDERS := apache-spark amazon databricks
 
+# Tests wait more than they work: files of them run side by side, each of them in order.
+AT_ONCE := -n 2 --dist loadfile
+
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-s3 setup-stores setup-browser setup-airflow demo test test-spark35 check bench dist lint types \
 	clean java go npm
@@ -106,7 +109,7 @@ demo: java setup ## Generate NDJSON.gz, ingest it into a Delta table, show that 
 SERVERS := setup-airflow $(if $(GO),setup-s3 $(GCS_READY)) $(if $(NPM),$(AZURE_READY)) $(if $(APT),setup-browser) $(CLUSTER_ENV)
 
 test: java setup $(SERVERS) ## Run all tests (object storage: where Go and npm are; browser: where apt-get or Chromium is)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(AT_ONCE)
 
 dist: setup ## Make in dist/ what a cluster needs: wheel, zip for --py-files, environment for --archives
 	$(BIN)/python jobs/dist.py
@@ -118,7 +121,7 @@ dist/.environment: jobs/dist.py jobs/portable.py pyproject.toml conf/constraints
 	@touch $@
 
 test-spark35: java $(SPARK35)/.ready ## Run the core path's tests on Spark 3.5 with Delta 3.3, in an environment of their own
-	$(SPARK35)/bin/python -m pytest $(SPARK35_TESTS)
+	$(SPARK35)/bin/python -m pytest $(AT_ONCE) $(SPARK35_TESTS)
 
 $(SPARK35)/.ready: pyproject.toml conf/constraints.txt conf/constraints-spark35.txt
 	$(PYTHON) -m venv $(SPARK35)

@@ -212,9 +212,10 @@ class Start:
         if refusal is not None:
             raise Refused(refusal.message, kind=refusal.kind)
         is_new_look = listed.is_full and (state.relist_names or 0) > self._settings.late.relist_max_names
-        # What was told and left alone is not looked for in all ledgers again by the next run.
-        is_settled = listed.is_full and bool(found.unclear or found.late or found.rewritten)
-        self.renewal_due |= is_new_look or is_settled
+        # What is left alone is told by every run for a while, and then no longer looked for in all ledgers each time.
+        is_old_news = listed.at_ms - (state.relist_watermark_ms or 0) > self._settings.late.grace_ms
+        is_settled = bool(found.unclear or (is_old_news and (found.late or found.rewritten)))
+        self.renewal_due |= is_new_look or (listed.is_full and is_settled)
         state = self._files.decide(found, state, listed)
         files, stored_bytes = count_backlog(state.source_state, listed.files)
         self._ports.telemetry.listed(
