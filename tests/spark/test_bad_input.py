@@ -86,11 +86,11 @@ def test_trailing_garbage_after_a_gzip_is_not_read_as_an_end(spark: Any, tmp_pat
     ("name", "content", "options"),
     [
         ("a.ndjson.gz", b'{"id":1}\n', {}),
-        ("a.ndjson", gzip.compress(b'{"id":1}\n'), {}),
+        ("a.ndjson", gzip.compress(b'{"id":1}\n', mtime=0), {}),
         ("a.ndjson", b"\x28\xb5\x2f\xfd....", {}),
-        ("a.ndjson.zst", gzip.compress(b'{"id":1}\n'), {}),
+        ("a.ndjson.zst", gzip.compress(b'{"id":1}\n', mtime=0), {}),
         ("a.ndjson", b'{"id":1}\n', {"source.compression": "gzip"}),
-        ("a.ndjson.gz", gzip.compress(b'{"id":1}\n'), {"source.compression": "none"}),
+        ("a.ndjson.gz", gzip.compress(b'{"id":1}\n', mtime=0), {"source.compression": "none"}),
     ],
 )
 def test_the_wrong_compression_is_named(
