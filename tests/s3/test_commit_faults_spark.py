@@ -12,10 +12,11 @@ from blizzard.schema.load import load_schema
 from tests.contract.in_process import SetClock
 from tests.ingesting import DDL
 from tests.s3.fault_proxy import FaultProxy
-from tests.s3.faults import Action, CutAnswer, Reset, Status
+from tests.s3.faults import Action, CutAnswer, Status
 from tests.s3.flows import BucketFlow
 from tests.s3.server import Bucket, S3Server
 from tests.s3.spark import point_bucket_at
+from tests.s3.test_commit_faults import BAD_ANSWERS, survives_one_bad_answer
 
 pytestmark = [pytest.mark.s3, pytest.mark.spark]
 
@@ -50,25 +51,9 @@ def flow(spark: Any, s3_server: S3Server, bucket: Bucket, fault_proxy: FaultProx
     return made
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        CutAnswer(),
-        Status(500, "InternalError", performed=True),
-        Status(503, "SlowDown", performed=True),
-        Status(503, "SlowDown"),
-        Reset(),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("fault", BAD_ANSWERS, ids=str)
 def test_one_bad_answer_to_the_commit_is_survived(flow: SparkFlow, fault_proxy: FaultProxy, fault: Action) -> None:
-    rule = fault_proxy.add(fault, method="PUT", path=SECOND_COMMIT, nth=1)
-    summary = flow.run()
-    assert rule.acted == 1
-    assert (summary.commits, summary.records) == (1, 3)
-    assert flow.ids() == list(range(6))
-    assert flow.versions() == [0, 1, 2]
-    assert flow.run().commits == 0
+    survives_one_bad_answer(flow, fault_proxy, fault)
 
 
 def test_a_run_that_hears_no_answer_at_all_is_not_repeated_by_the_next(

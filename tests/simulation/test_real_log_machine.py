@@ -22,10 +22,10 @@ from blizzard.core.log import fence_version
 from blizzard.core.plan import Limits
 from blizzard.editing import export_position, import_position
 from blizzard.errors import BlizzardError, Fenced, Refused
-from blizzard.rolling_back import apply_rollback, prepare_rollback
 from blizzard.testing import faults
 from tests.contract.in_process import Flow, clean_up_log, newest, write_foreign
 from tests.contract.test_hostile_log import change_payload
+from tests.contract.test_rollback_contract import roll_back
 from tests.ingesting import ids, write_ids
 
 FOREIGN = 1_000_000
@@ -147,23 +147,10 @@ class RealLogMachine(RuleBasedStateMachine):
 
     @rule(back=st.integers(1, 3))
     def roll_back(self, back: int) -> None:
-        flow, listing = self.flow, self.flow.source.list()
+        flow = self.flow
         before = (self._own(), newest(flow.table))
         try:
-            table = flow.open()
-            to = (table.fence("p") or 0) - back
-            prepared = prepare_rollback(
-                table, pipeline="p", source=flow.source.identity, to=to, listing=listing, with_schema=False
-            )
-            apply_rollback(
-                table,
-                prepared,
-                flow.quarantine,
-                list_source=flow.source.list,
-                scan_commits=100,
-                clock=flow.clock,
-                progress=flow.told,
-            )
+            roll_back(flow, (flow.open().fence("p") or 0) - back)
         except Refused as e:
             assert e.kind in UNROLLABLE | (LOST if self.is_hurt else set())
             assert before == (self._own(), newest(flow.table))

@@ -26,8 +26,9 @@ _ABOUT_DELTA_RS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def committed_by_spark(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def commit_by(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let flows in this process commit through this session."""
+
     def place(self: Flow) -> DeltaSparkPlace:
         return DeltaSparkPlace(
             root=str(self.table),
@@ -38,6 +39,11 @@ def committed_by_spark(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
     monkeypatch.setattr(Flow, "place", property(place))
+
+
+@pytest.fixture(autouse=True)
+def committed_by_spark(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit_by(spark, monkeypatch)
 
 
 def _tests_of(module: ModuleType) -> dict[str, Callable[..., Any]]:

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from blizzard.delta.spark_place import DeltaSparkPlace
-from blizzard.schema.load import load_schema
-from tests.contract.in_process import Flow
 from tests.simulation.test_real_log_machine import RealLogMachine
+from tests.spark.test_committer_contract import commit_by
 
 pytestmark = pytest.mark.spark
 
@@ -21,15 +19,6 @@ class SparkLogMachine(RealLogMachine):
 
 
 def test_the_machine_holds_with_commits_by_spark(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def place(self: Flow) -> DeltaSparkPlace:
-        return DeltaSparkPlace(
-            root=str(self.table),
-            schema=load_schema(self.ddl),
-            clock=self.clock,
-            session=lambda: spark,
-            is_sole_writer=True,
-        )
-
-    monkeypatch.setattr(Flow, "place", property(place))
+    commit_by(spark, monkeypatch)
     few = settings(max_examples=4, stateful_step_count=10, deadline=None)
     run_state_machine_as_test(SparkLogMachine, settings=few)
