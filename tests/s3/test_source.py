@@ -7,6 +7,7 @@ import gzip
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -340,10 +341,16 @@ def test_ingest_while_the_network_cuts_connections(
 
 
 def test_requests_for_small_objects_overlap(flow: BucketFlow, fault_proxy: FaultProxy) -> None:
-    """Forty objects behind 50 ms of delay would take two seconds one after the other."""
+    """While the first one waits for its answer, others are asked for."""
     for number in range(40):
         flow.put(f"{number:02d}.ndjson", number, number + 1)
-    fault_proxy.add(Delay(0.05), method="GET", path=r"\.ndjson$")
-    started = time.monotonic()
-    assert flow.run(slots=1).records == 40
-    assert time.monotonic() - started < 1.6
+    first = fault_proxy.add(Delay(60), method="GET", path=r"/00\.ndjson$", nth=1)
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(flow.run, slots=1)
+        given_up = time.monotonic() + 30
+        while len(fault_proxy.requests("GET", r"\.ndjson$")) < 4 and time.monotonic() < given_up:
+            time.sleep(0.02)
+        under_way = len(fault_proxy.requests("GET", r"\.ndjson$"))
+        first.release()
+        assert run.result().records == 40
+    assert under_way >= 4
