@@ -63,8 +63,9 @@ class Cleaning:
             if ledger.sequence <= state.cleaned_through:
                 break
             if ledger.sequence <= state.cleaning_through:
-                found = {**{e.path: e for e in ledger.entries if e.path not in found}, **found}
-        for entry in found.values():
+                for entry in reversed(ledger.entries):
+                    found.setdefault(entry.path, entry)
+        for entry in reversed(found.values()):
             if _is_whole(entry) and state.source_state.is_finished(entry.path):
                 yield entry
 

@@ -55,9 +55,9 @@ def audit(
 ) -> Audit:
     """`commits` are all that are left, newest first; `rows_of` counts the table's rows by the file they are from."""
     known: dict[str, _Known] = {}
-    seen: list[CommitFacts] = []
+    seen = list(commits)
     oldest_state: SourceState | None = None
-    for commit in _each(commits, seen):
+    for commit in seen:
         for found in states_in(commit.txns):
             if found.pipeline == state.pipeline:
                 oldest_state = found.source_state
@@ -83,12 +83,6 @@ def audit(
         rows_unknown=tuple(sorted(p for p in rows_of or () if p not in known)) if is_complete else (),
         oldest_version=seen[-1].version if seen else None,
     )
-
-
-def _each(commits: Iterable[CommitFacts], seen: list[CommitFacts]) -> Iterable[CommitFacts]:
-    for commit in commits:
-        seen.append(commit)
-        yield commit
 
 
 def _take(known: dict[str, _Known], ledger: Ledger) -> None:

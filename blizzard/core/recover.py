@@ -94,9 +94,9 @@ def decide_recovery(
     if facts is None:
         return _fresh(start_from)
     found = next((c for c in facts.commits if names_pipeline(c, pipeline)), None)
-    if found is not None and fence_version(found, pipeline) == 0 and not facts.fence:
-        return _fresh(start_from)  # it made the table and ingested nothing, whatever others did
     if found is None or fence_version(found, pipeline) == 0:
+        if found is not None and not facts.fence:
+            return _fresh(start_from)  # it made the table and ingested nothing, whatever others did
         return _without_position(facts, pipeline, source, start_from)
     state, path = _state_of(found, pipeline), "log"
     if isinstance(state, Refuse):
