@@ -7,7 +7,6 @@ in mind, and leave the client to try again by a policy of its own.
 from __future__ import annotations
 
 import base64
-import io
 import shutil
 from collections.abc import Iterator
 from functools import cached_property
@@ -17,7 +16,15 @@ from blizzard.core.types import Slice, SourceFile
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.store.access import Access
 from blizzard.store.files import FileChanged, FileUnavailable
-from blizzard.store.objects import BODY_TIMEOUTS, CALL_TIMEOUTS, CHANGED, ObjectStore, import_client, milliseconds
+from blizzard.store.objects import (
+    BODY_TIMEOUTS,
+    CALL_TIMEOUTS,
+    CHANGED,
+    ObjectStore,
+    PartSink,
+    import_client,
+    milliseconds,
+)
 from blizzard.store.uri import split_bucket
 
 _PAGE_NAMES = 5000
@@ -288,22 +295,14 @@ def _is_folder(blob: Any) -> bool:
     return ((blob.metadata or {}).get("hdi_isfolder") or "").lower() == "true"
 
 
-class _BlockSink(io.RawIOBase):
+class _BlockSink(PartSink):
     """A small file is one request. Of a larger one the list of its blocks, sent last, makes it visible; blocks that no
     list names are forgotten by the store after a week."""
 
     def __init__(self, store: AzureStore, name: str) -> None:
+        super().__init__()
         self._store, self._name = store, name
-        self._buffer = bytearray()
-        self._sent_bytes = 0
         self._blocks: list[str] = []
-        self.target = self
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._sent_bytes + len(self._buffer)
 
     def write(self, data: Any) -> int:
         self._buffer += data
@@ -326,9 +325,6 @@ class _BlockSink(io.RawIOBase):
     def abort(self) -> None:
         if not self.closed:
             super().close()
-
-    def __del__(self) -> None:
-        """Nothing becomes visible by being forgotten."""
 
     def _send(self, block: bytes) -> None:
         block_id = base64.b64encode(b"%08d" % len(self._blocks)).decode()

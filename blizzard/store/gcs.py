@@ -6,7 +6,6 @@ because they take a `#` in a name for a version, keep folders in mind, and try a
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -17,7 +16,15 @@ import orjson
 from blizzard.core.types import Slice, SourceFile
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.store.files import FileChanged
-from blizzard.store.objects import BODY_TIMEOUTS, CALL_TIMEOUTS, CHANGED, ObjectStore, import_client, milliseconds
+from blizzard.store.objects import (
+    BODY_TIMEOUTS,
+    CALL_TIMEOUTS,
+    CHANGED,
+    ObjectStore,
+    PartSink,
+    import_client,
+    milliseconds,
+)
 from blizzard.store.uri import split_bucket
 
 _CHUNK_BYTES = 1 << 20
@@ -291,21 +298,13 @@ class GcsStore(ObjectStore):
         return super()._is_passing(error)
 
 
-class _ResumableSink(io.RawIOBase):
+class _ResumableSink(PartSink):
     """A small file is one request. A larger one is sent part by part, and the last part makes it visible."""
 
     def __init__(self, store: GcsStore, name: str) -> None:
+        super().__init__()
         self._store, self._name = store, name
-        self._buffer = bytearray()
-        self._sent_bytes = 0
         self._session: str | None = None
-        self.target = self
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._sent_bytes + len(self._buffer)
 
     def write(self, data: Any) -> int:
         self._buffer += data
@@ -333,9 +332,6 @@ class _ResumableSink(io.RawIOBase):
                 self._store._call("DELETE", self._session)
             except Exception:  # the store answers 499, and forgets an upload by itself after a week
                 return
-
-    def __del__(self) -> None:
-        """Nothing becomes visible by being forgotten."""
 
     def _send(self, part: bytes, *, is_last: bool) -> None:
         if self._session is None:

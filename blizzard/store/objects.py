@@ -341,6 +341,24 @@ class _SeekableRanges(io.RawIOBase):
         return len(content)
 
 
+class PartSink(io.RawIOBase):
+    """A file that is sent part by part while it is written. Nothing becomes visible by being forgotten."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._sent_bytes = 0
+        self.target = self
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._sent_bytes + len(self._buffer)
+
+    def __del__(self) -> None:
+        """`io` would close it, and so finish the file."""
+
+
 class _BufferSink(io.BytesIO):
     """A file that is written at once when it is closed."""
 

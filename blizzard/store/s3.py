@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
@@ -15,7 +14,7 @@ from blizzard.core.types import Slice, SourceFile
 from blizzard.errors import BlizzardError, ConfigError, Temporary
 from blizzard.store.access import Access
 from blizzard.store.files import FileChanged, FileUnavailable
-from blizzard.store.objects import BODY_TIMEOUTS, CALL_TIMEOUTS, CHANGED, ObjectStore, milliseconds
+from blizzard.store.objects import BODY_TIMEOUTS, CALL_TIMEOUTS, CHANGED, ObjectStore, PartSink, milliseconds
 from blizzard.store.uri import split_bucket
 
 _CHUNK_BYTES = 1 << 20
@@ -276,23 +275,15 @@ class S3Store(ObjectStore):
         return ConfigError(f"{where}: {said}", kind="store")
 
 
-class _MultipartSink(io.RawIOBase):
+class _MultipartSink(PartSink):
     """Parts are sent while the next ones are being written. A small file is one PUT. Names are never used twice, so
     that every request may be repeated."""
 
     def __init__(self, store: S3Store, key: str) -> None:
+        super().__init__()
         self._store, self._key = store, key
-        self._buffer = bytearray()
-        self._sent_bytes = 0
         self._upload: str | None = None
         self._parts: list[Future[dict[str, Any]]] = []
-        self.target = self
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._sent_bytes + len(self._buffer)
 
     def write(self, data: Any) -> int:
         size = len(data)
@@ -327,9 +318,6 @@ class _MultipartSink(io.RawIOBase):
                 self._ask("abort_multipart_upload", UploadId=self._upload)
             except (BlizzardError, OSError):  # whatever fails here, the reason for aborting is the one to tell
                 return
-
-    def __del__(self) -> None:
-        """Nothing becomes visible by being forgotten."""
 
     def _send(self, body: bytes) -> None:
         if self._upload is None:
