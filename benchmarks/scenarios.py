@@ -27,7 +27,8 @@ from benchmarks.measure import measure
 from benchmarks.results import ScenarioResult
 from blizzard.core.batch import RunIdentity, next_state, seal, state_before
 from blizzard.core.plan import Limits, count_backlog, is_drained, plan_batch
-from blizzard.core.recover import Refuse, Resume, decide_recovery
+from blizzard.core.recover import Resume, decide_recovery
+from blizzard.core.refuse import Refuse
 from blizzard.core.state import SourceState, advance_mark, apply_reports, prune_finished
 from blizzard.core.types import (
     BatchPlan,

@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from blizzard.config import Config, make_config
+from blizzard.committing import new_run_id
+from blizzard.config import make_config
 from blizzard.control import NeverStop
-from blizzard.core.plan import count_backlog, is_drained, plan_batch
-from blizzard.core.recover import check_in_progress
+from blizzard.core.late import EVERYTHING
+from blizzard.delta.quarantine import DeltaRsQuarantine
 from blizzard.delta.table import DeltaRsTable
 from blizzard.dlq import purge_older
-from blizzard.errors import Refused, SchemaError
+from blizzard.errors import SchemaError
 from blizzard.inferring import infer_from_source
 from blizzard.inflight import ThreadBackground
 from blizzard.inspection import TableStatus, read_status
-from blizzard.job import (
-    Job,
-    SystemClock,
-    make_job,
-    open_existing,
-    open_for_writing,
-    source_location,
-    with_table_path,
-)
+from blizzard.job import Job, ListedSource, SystemClock, make_job, open_for_writing
 from blizzard.pipeline import run_pipeline
+from blizzard.planning import NothingRead, plan_nothing, plan_run
 from blizzard.ports import NoTelemetry, Ports, Progress, StopRequest, Telemetry
 from blizzard.preparing import layout_of_new_table, layout_of_table, parse_policy, with_rescued_column
 from blizzard.progress import SilentProgress
+from blizzard.request import Request, make_request
+from blizzard.requesting import request_for, session_for
 from blizzard.schema import DeltaSchema
+from blizzard.schema.fit import fingerprint
 from blizzard.schema.layout import TableLayout
 from blizzard.session import settings_of
-from blizzard.source.listing import list_source
-from blizzard.starting import RunSettings, check_start_from, state_to_go_on_from
+from blizzard.spark_gone import told_if_gone
+from blizzard.starting import NO_FILE_MATCHES, RunSettings
 from blizzard.store.uri import show_uri
 from blizzard.summary import Summary
 from blizzard.tasks.job import SparkIngestor
@@ -64,7 +60,7 @@ def run_job(
     """Drain the source. The summary is filled in even when this raises. `session` is asked for only when there is work,
     `begin_session` as soon as that is known."""
     summary.pipeline, summary.table = job.pipeline, show_uri(job.table_root)
-    started, run_id, config = time.monotonic(), run_id or os.urandom(6).hex(), job.config
+    started, run_id, config = time.monotonic(), run_id or new_run_id(), job.config
     progress, parsing = progress or SilentProgress(), parse_policy(config)
     quarantine = job.quarantine(progress)
     quarantine.open()  # what is wrong with it is better known before a commit names files in it
@@ -89,7 +85,21 @@ def run_job(
         stop=stop,
         telemetry=telemetry or NoTelemetry(),
     )
-    settings = RunSettings(
+    settings = run_settings(job, run_id)
+    try:
+        run_pipeline(ports, settings, summary)
+        if config["quarantine.keep_days"] is not None:
+            _purge_older(job, layout, quarantine, config["quarantine.keep_days"])
+        summary.status = "stopped" if stop.requested() else "done" if summary.commits else "idle"
+    finally:
+        background.close()
+        summary.seconds = time.monotonic() - started
+    return summary
+
+
+def run_settings(job: Job, run_id: str) -> RunSettings:
+    config = job.config
+    return RunSettings(
         pipeline=job.pipeline,
         run_id=run_id,
         limits=config.limits,
@@ -98,21 +108,19 @@ def run_job(
         rejects_overflow=config["quarantine.overflow"] == "reject",
         scan_commits=config["checkpoint.scan_commits"],
         start_from=job.start_from,
+        reads_again=job.reads_again,
         max_batches=job.max_batches,
         max_inflight=config["limits.max_inflight"],
         max_held_files=config["limits.max_held_files"],
         late=config.late_policy,
         cleaning=job.cleaning,
     )
-    try:
-        run_pipeline(ports, settings, summary)
-        if config["quarantine.keep_days"] is not None:
-            purge_older(quarantine, config["quarantine.keep_days"])
-        summary.status = "stopped" if stop.requested() else "done" if summary.commits else "idle"
-    finally:
-        background.close()
-        summary.seconds = time.monotonic() - started
-    return summary
+
+
+def _purge_older(job: Job, layout: TableLayout, quarantine: DeltaRsQuarantine, days: int) -> None:
+    table = job.place(layout).open()
+    if table is not None:  # else nothing was ever committed
+        purge_older(quarantine, days, pipeline=job.pipeline, table_id=table.table_id)
 
 
 def _layout_to_write(job: Job, table: DeltaRsTable | None, progress: Progress) -> TableLayout | None:
@@ -125,8 +133,11 @@ def _layout_to_write(job: Job, table: DeltaRsTable | None, progress: Progress) -
 
 def _inferred_schema(job: Job, progress: Progress) -> DeltaSchema | None:
     """Raises with the inferred schema as a suggestion where none was asked for. None: there is no record."""
-    inferred = infer_from_source(job.source.location, job.source.list(), job.config, progress)
+    files = job.source.list()
+    inferred = infer_from_source(job.source.location, files, job.config, progress)
     if inferred is None:
+        if not files:
+            progress.warn(NO_FILE_MATCHES)
         return None
     if not job.config["schema.infer"]:
         raise SchemaMissing(inferred.ddl)
@@ -144,6 +155,7 @@ def ingest(
     pipeline: str | None = None,
     start_from: str | None = None,
     adopt: bool = False,
+    reads_again: bool = False,
     max_batches: int | None = None,
     options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
@@ -152,6 +164,8 @@ def ingest(
 
     `schema` is that of a new table: DDL or Spark's JSON as text or in a file, a dict in Delta's form, a pyspark
     StructType, or a pyarrow Schema. With `infer` a new table gets the schema that a sample of the records suggests.
+    Without `pipeline` the run goes on with the one of the table that reads this source; a second one over the same
+    files is refused unless it `reads_again`.
     `options` takes the same keys as the configuration file, flat: {"limits.max_files": 100}. Raises a
     BlizzardError: ConfigError, Refused, Fenced, BadData or Temporary, each with a stable `kind`; what was committed
     before it is committed.
@@ -161,17 +175,20 @@ def ingest(
         given["schema.ddl"], schema = schema, None
     if infer:
         given["schema.infer"] = True
+    request = make_request(make_config(given), lambda: spark, settings_of(spark))
     job = make_job(
-        with_table_path(make_config(given), lambda: spark),
+        request.config,
         pipeline=pipeline,
         start_from=start_from,
         adopts=adopt,
+        reads_again=reads_again,
         max_batches=max_batches,
         schema=schema,
-        spark_settings=settings_of(spark),
-        session=lambda: spark,
+        spark_settings=request.spark_settings,
+        session=request.session,
     )
-    return run_job(lambda: spark, job, Summary(), progress=progress)
+    with told_if_gone():
+        return run_job(lambda: spark, job, Summary(), progress=progress)
 
 
 def status(
@@ -188,55 +205,45 @@ def status(
     """
     given = {"source.path": source, "source.pattern": pattern, "table.path": table}
     config = make_config(dict(options or {}) | {key: value for key, value in given.items() if value is not None})
-    return table_status(config, explain=explain)
+    with session_for(config) as session:
+        return table_status(request_for(config, session), explain=explain)
 
 
-def table_status(config: Config, *, explain: bool = False) -> TableStatus:
-    location = source_location(config) if config["source.path"] is not None else None
-    table = open_existing(config)
+def table_status(request: Request, *, explain: bool = False) -> TableStatus:
+    config = request.config
+    location = request.source_location() if config["source.path"] is not None else None
+    table = request.open_table()
     return read_status(
         table,
         uri=show_uri(table.root),
         scan_commits=config["checkpoint.scan_commits"],
         source=location.identity if location else None,
-        listing=list_source(location) if location else None,
+        listed=ListedSource(location=location, min_age_s=config["source.min_age_s"] or 0).look(EVERYTHING)
+        if location
+        else None,
+        late=config.late_policy,
+        quarantine=request.quarantine(SilentProgress()),
         explain=explain,
     )
 
 
 def preview(job: Job, *, slots: int, progress: Progress | None = None) -> dict[str, Any]:
-    """What a run would do first, decided by the same functions, changing nothing."""
-    listing = job.source.list()
-    table = open_for_writing(job)
-    _layout_to_write(job, table, progress or SilentProgress())
-    check_start_from(job.start_from, listing)
+    """What a run would do first, found out by the same steps, changing nothing."""
+    progress = progress or SilentProgress()
+    quarantine = job.quarantine(progress)
+    quarantine.open()
     shown: dict[str, Any] = {"pipeline": job.pipeline, "table": show_uri(job.table_root)}
-    try:
-        recovery = state_to_go_on_from(
-            table,
-            pipeline=job.pipeline,
-            source=job.source.identity,
-            scan_commits=job.config["checkpoint.scan_commits"],
-            start_from=job.start_from,
-            listing=listing,
-        )
-    except Refused as e:
-        return shown | {"recovery": "refused", "error_kind": e.kind, "error": str(e)}
-    shown["recovery"] = recovery.path
-    changed = check_in_progress(recovery.source_state, listing)
-    if changed is not None:
-        return shown | {"error_kind": changed.kind, "error": changed.message}
-    drained = is_drained(recovery.source_state, listing)
-    plan = None if drained else plan_batch(recovery.source_state, listing, job.config.limits, slots=slots)
-    files, stored_bytes = count_backlog(recovery.source_state, listing)
-    return shown | {
-        "creates_table": table is None and plan is not None,
-        "mark": recovery.source_state.last_committed_file,
-        "backlog_files": files,
-        "backlog_bytes": stored_bytes,
-        "first_batch": [
-            {"slot": t.slot, "path": s.path, "from_record": s.from_record, "size": s.size_bytes}
-            for t in (plan.tasks if plan else ())
-            for s in t.slices
-        ],
-    }
+    layout = _layout_to_write(job, open_for_writing(job), progress)
+    if layout is None:
+        return shown | plan_nothing(job.source.look(EVERYTHING))
+    ports = Ports(
+        source=job.source,
+        place=job.place(layout),
+        quarantine=quarantine,
+        ingestor=NothingRead(slots=slots, schema_fingerprint=fingerprint(layout.schema)),
+        background=ThreadBackground(),
+        clock=SystemClock(),
+        progress=progress,
+        stop=NeverStop(),
+    )
+    return shown | plan_run(ports, run_settings(job, run_id="plan"))

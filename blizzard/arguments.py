@@ -3,6 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Callable
+
+
+def whole_number(at_least: int) -> Callable[[str], int]:
+    """The type of an option that takes a number: one that has an end, since Python reads no more than 4,300 digits."""
+
+    def parse(text: str) -> int:
+        number = int(text) if re.fullmatch(r"[0-9]{1,18}", text) else -1
+        if number < at_least:
+            shown = repr(text if len(text) <= 20 else f"{text[:20]}…")
+            raise argparse.ArgumentTypeError(f"{shown} is not a whole number from {at_least} on")
+        return number
+
+    return parse
+
+
+_PIPELINE_HELP = (
+    "name of this flow; default: the pipeline of the table that reads this source, else one derived from the source"
+)
 
 
 def add_config_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,10 +59,13 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--table", metavar="URI", help="Delta table to append to; made on first use")
     parser.add_argument("--schema", metavar="DDL|FILE", help="schema of a new table; leave out when the table exists")
     parser.add_argument(
-        "--infer", action="store_true", help="make a new table with the schema that a sample of the records suggests"
+        "--infer",
+        action="store_const",
+        const=True,
+        help="make a new table with the schema that a sample of the records suggests",
     )
     add_hints_argument(parser)
-    parser.add_argument("--pipeline", metavar="NAME", help="name of this flow; default: derived from the source")
+    parser.add_argument("--pipeline", metavar="NAME", help=_PIPELINE_HELP)
     add_committer_argument(parser)
     add_config_arguments(parser)
     parser.add_argument(
@@ -54,6 +77,15 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
         "--adopt",
         action="store_true",
         help="begin at the newest position that the Rust program of the same name has left in this table",
+    )
+
+
+def add_reads_again_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--reads-again",
+        action="store_true",
+        help="let a new pipeline read files that another pipeline of this table reads too: their records are then in"
+        " the table twice",
     )
 
 

@@ -1,25 +1,29 @@
-"""`blizzard audit`: the source, the ledgers, and the table itself where it says which file a row is from."""
+"""`blizzard audit`: the source, the ledgers of all pipelines, the quarantine, and the table itself where it says which
+file a row is from."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from blizzard.core.audit import Audit, audit
+from blizzard.core.audit import Audit, InQuarantine, audit
+from blizzard.core.late import EVERYTHING
 from blizzard.core.recover import Fresh
+from blizzard.core.state import CheckpointState
 from blizzard.delta.table import DeltaRsTable
+from blizzard.dlq import PURGE_APP_ID
 from blizzard.errors import ConfigError
-from blizzard.job import Job, open_existing
+from blizzard.job import Job
+from blizzard.progress import SilentProgress
 from blizzard.schema.derived import Provenance, derived_columns
 from blizzard.starting import state_to_go_on_from
-from blizzard.store import open_store
+from blizzard.tasks.quarantine import Selection
 
 
 def audit_job(job: Job, *, counts_rows: bool) -> Audit:
     """Changes nothing. With `counts_rows`, every data file of the table is read, one column of it."""
-    table = open_existing(job.config)
+    table = job.request.open_table()
     recovery = state_to_go_on_from(
         table,
         pipeline=job.pipeline,
@@ -31,11 +35,29 @@ def audit_job(job: Job, *, counts_rows: bool) -> Audit:
             f"pipeline {job.pipeline!r} has committed nothing to this table; blizzard status shows which have",
             kind="usage",
         )
-    rows_of = _rows_by_file(job, table) if counts_rows else None
-    return audit(job.source.list(), recovery.state, table.scan_back(), rows_of)
+    rows_of = _rows_by_file(table) if counts_rows else None
+    listed = job.source.look(EVERYTHING)
+    return audit(listed, recovery.state, table.scan_back(), rows_of, _in_quarantine(job, recovery.state))
 
 
-def _rows_by_file(job: Job, table: DeltaRsTable) -> Counter[str] | None:
+def _in_quarantine(job: Job, state: CheckpointState) -> InQuarantine:
+    quarantine = job.quarantine(SilentProgress())
+    rows = Counter[int]()
+    for batch in quarantine.read(Selection(pipeline=state.pipeline, table_id=state.table_id), ["sequence"]):
+        rows.update(batch.column("sequence").to_pylist())
+    table = quarantine.open()
+    # The next run adds what the newest commit left pending, if it is there.
+    is_pending = all(quarantine.store.stat(name) is not None for name in state.pending_quarantine)
+    keeps_all = job.config["bad_records.policy"] == "quarantine" and job.config["quarantine.overflow"] != "reject"
+    return InQuarantine(
+        rows=rows,
+        was_purged=table is not None and table.transaction_version(PURGE_APP_ID) is not None,
+        keeps_all=keeps_all,
+        unsettled=state.sequence if is_pending and not quarantine.is_settled(state) else None,
+    )
+
+
+def _rows_by_file(table: DeltaRsTable) -> Counter[str] | None:
     column = next(
         (c.name for c in derived_columns(table.schema["fields"]) if c.derivation == Provenance(fact="source_file")),
         None,
@@ -43,12 +65,7 @@ def _rows_by_file(job: Job, table: DeltaRsTable) -> Counter[str] | None:
     if column is None:
         return None
     found = Counter[str]()
-    store = open_store(table.root, job.table_access)
-    for path in table.active_files():
-        with store.open_seekable(path) as content, pq.ParquetFile(content) as file:
-            if column not in file.schema_arrow.names:
-                continue  # written by somebody else
-            for batch in file.iter_batches(columns=[column]):
-                for counted in pc.value_counts(batch.column(0).drop_null()).to_pylist():
-                    found[counted["values"]] += counted["counts"]
+    for values in table.read_column(column):
+        for counted in pc.value_counts(values.drop_null()).to_pylist():
+            found[counted["values"]] += counted["counts"]
     return found

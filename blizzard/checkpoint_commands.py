@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from typing import Any
 
-import orjson
-
 from blizzard import dlq, editing
-from blizzard.cli import job_of
-from blizzard.commands import open_table, print_json, print_line, print_table, table_for_commit, time_text
-from blizzard.delta.quarantine import DeltaRsQuarantine
+from blizzard.commands import time_text
 from blizzard.errors import ConfigError
 from blizzard.inspection import checkpoints, newest_payloads, payload_of
-from blizzard.job import Job, SystemClock, quarantine_root
+from blizzard.job import Job, SystemClock
+from blizzard.printing import print_json, print_json_line, print_line, print_table, write_lines
 from blizzard.progress import TerminalProgress
+from blizzard.requesting import job_of, request_of
 from blizzard.rolling_back import apply_rollback, prepare_rollback
 from blizzard.store.uri import local_path
 
@@ -25,10 +24,11 @@ def dispatch(options: argparse.Namespace) -> int:
 
 
 def _checkpoint_list(options: argparse.Namespace) -> int:
-    rows = checkpoints(open_table(options), options.pipeline)
+    with request_of(options) as request:
+        rows = list(checkpoints(request.open_table(), options.pipeline))
     if options.json:
         for row in rows:
-            print_line(orjson.dumps(row).decode())
+            print_json_line(row)
         return 0
     shown = [
         [
@@ -38,7 +38,7 @@ def _checkpoint_list(options: argparse.Namespace) -> int:
             *("-" if r[name] is None else f"{r[name]:,}" for name in ("files", "records", "bytes")),
             f"{r['payload_bytes']:,}",
             r["run_id"],
-            "taken back" if r["superseded"] else r["kind"] or "-",
+            "taken back" if r["superseded"] else r["kind"] or ("-" if r["in_log"] else "in a Delta checkpoint"),
             r["pipeline"],
         ]
         for r in rows
@@ -50,21 +50,22 @@ def _checkpoint_list(options: argparse.Namespace) -> int:
 
 
 def _checkpoint_show(options: argparse.Namespace) -> int:
-    table = open_table(options)
-    if options.sequence is None:
-        found = newest_payloads(table, options.pipeline)
-    else:
-        found = payload_of(table, options.pipeline, options.sequence)
-        if not found:
+    with request_of(options) as request:
+        table = request.open_table()
+        if options.sequence is None:
+            found = newest_payloads(table, options.pipeline)
+        else:
+            found = payload_of(table, options.pipeline, options.sequence)
+        if options.sequence is not None and not found:
             raise ConfigError(
-                f"no commit in the log's JSON files has a checkpoint of sequence {options.sequence}; see blizzard"
-                f" checkpoint list",
+                f"neither the log's JSON commits nor its Delta checkpoint have a position of sequence"
+                f" {options.sequence}; see blizzard checkpoint list",
                 kind="checkpoint_not_found",
             )
     if options.json:
         print_json(found)
     elif not found:
-        print_line("no checkpoint in the log's JSON commits")
+        print_line("no position in the log's JSON commits, nor in its Delta checkpoint")
     else:
         for payload in found:
             print_json(payload)
@@ -73,13 +74,17 @@ def _checkpoint_show(options: argparse.Namespace) -> int:
 
 def _checkpoint_edit(options: argparse.Namespace) -> int:
     with job_of(options) as job:
-        if options.action == "reset":
-            edit = editing.plan_reset(job, options.file, options.from_record)
-        else:
-            edit = editing.plan_skip(job, options.file)
+        table = job.open_table()
+
+        def plan() -> editing.Edit:
+            if options.action == "reset":
+                return editing.plan_reset(job, table, options.file, options.from_record)
+            return editing.plan_skip(job, table, options.file)
+
+        edit = plan()
         if not options.yes:
             raise ConfigError(f"{edit.sentence}. Nothing was changed: add --yes to do it", kind="not_confirmed")
-        sequence, version = editing.apply_edit(job, edit)
+        sequence, version = editing.apply_edit(job, table, edit, plan)
     if options.json:
         print_json({"path": edit.path, "sequence": sequence, "delta_version": version})
     else:
@@ -88,9 +93,10 @@ def _checkpoint_edit(options: argparse.Namespace) -> int:
 
 
 def _checkpoint_export(options: argparse.Namespace) -> int:
-    content = editing.export_position(open_table(options), options.pipeline, sequence=options.sequence)
+    with request_of(options) as request:
+        content = editing.export_position(request.open_table(), options.pipeline, sequence=options.sequence)
     if options.out == "-":
-        print_line(content.decode().rstrip("\n"))
+        write_lines(sys.stdout, [content.decode().rstrip("\n")])  # as it is: it is to be imported
         return 0
     with dlq.new_file(local_path(options.out, what="export"), overwrite=options.force) as file:
         file.write(content)
@@ -104,17 +110,12 @@ def _checkpoint_import(options: argparse.Namespace) -> int:
             content = file.read()
     except OSError as e:
         raise ConfigError(f"{options.file} cannot be read: {e.strerror}", kind="usage") from e
-    with table_for_commit(options) as (config, table):
+    with request_of(options) as request:
         sequence, version = editing.import_position(
-            table,
+            request.open_for_commit(),
             content,
-            quarantine=DeltaRsQuarantine(
-                root=quarantine_root(config, table.root),
-                clock=SystemClock(),
-                progress=TerminalProgress(),
-                access=config.access("table", table.root),
-            ),
-            source_access=config.access("source", table.root),
+            quarantine=request.quarantine(TerminalProgress()),
+            source_access=request.access("source", editing.exported_source_root(content)),
             replaces=options.replace,
             is_trusted=options.unverified,
         )

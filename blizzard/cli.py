@@ -6,12 +6,9 @@ stdout carries results only; progress, warnings and errors go to stderr.
 from __future__ import annotations
 
 import argparse
-import os
-import shlex
 import sys
-import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from blizzard import __version__
@@ -20,17 +17,25 @@ from blizzard.arguments import (
     add_config_arguments,
     add_hints_argument,
     add_job_arguments,
+    add_reads_again_argument,
     add_table_arguments,
+    whole_number,
 )
 from blizzard.checkpoint_arguments import add_checkpoint_actions
 from blizzard.dlq_arguments import add_dlq_parser
 from blizzard.errors import BlizzardError, ConfigError
+from blizzard.failures import describe_unknown, is_traced, known_failure
+from blizzard.printing import others_shown, say, shell_words, trace_lines
+from blizzard.redaction import HIDDEN, learn_arguments, of_one_command, redact_argument
+from blizzard.shown import printable
+from blizzard.streams import carry_out, hold_standard_streams, put_out, stdout_is_lost
 from blizzard.summary import Summary
 
 if TYPE_CHECKING:
     from blizzard.control import RunControl
 
 EXIT_IDLE = 99
+_SHOWN_CHARS = 300  # of an argument that cannot be understood
 
 _EXIT_CODES = """exit codes:
   0 done, or nothing to do    2 usage or configuration    3 refused: unsafe state
@@ -40,7 +45,7 @@ _EXIT_CODES = """exit codes:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message}. See: {self.prog} --help", kind="usage")
+        raise ConfigError(f"{message[:_SHOWN_CHARS]}. See: {self.prog} --help", kind="usage")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -61,13 +66,14 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_job_arguments(run)
+    add_reads_again_argument(run)
     run.add_argument("--summary", metavar="URI", help="also write the final JSON object to this file")
     run.add_argument(
         "--attempt",
         metavar="ID",
         help="a word of the caller's that the final JSON object repeats, so that it is not taken for another run's",
     )
-    run.add_argument("--max-batches", type=int, metavar="N", help="stop after N commits")
+    run.add_argument("--max-batches", type=whole_number(1), metavar="N", help="stop after N commits")
     run.add_argument(
         "--accept-quarantine-loss",
         action="store_true",
@@ -75,11 +81,18 @@ def build_parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--follow", action="store_true", help="do not end: look again and again, until told to stop")
     run.add_argument("--api-addr", metavar="HOST:PORT", help="serve health, metrics, status and controls while it runs")
-    run.add_argument("--log-json", action="store_true", help="lines on stderr as JSON objects")
+    run.add_argument(
+        "--log-json",
+        action="store_const",
+        const="json",
+        dest="log_format",
+        help="lines on stderr as JSON objects",
+    )
     run.add_argument("--exit-99-when-idle", action="store_true", help="exit 99 instead of 0 when nothing was new")
 
     plan = commands.add_parser("plan", help="show what a run would do; changes nothing")
     add_job_arguments(plan)
+    add_reads_again_argument(plan)
     plan.add_argument("--json", action="store_true", help="as one JSON object")
 
     status = commands.add_parser("status", help="pipelines of a table, their positions and backlog")
@@ -98,7 +111,7 @@ def build_parser() -> argparse.ArgumentParser:
     report.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
     report.add_argument("--out", metavar="URI", help="where to write it (default: report.html; with --json: stdout)")
     report.add_argument(
-        "--commits", metavar="N", type=int, default=500, help="read the newest N commits (default: 500)"
+        "--commits", metavar="N", type=whole_number(1), default=500, help="read the newest N commits (default: 500)"
     )
 
     checkpoint = commands.add_parser("checkpoint", help="look at positions, keep one, or change one")
@@ -111,13 +124,14 @@ def build_parser() -> argparse.ArgumentParser:
     audit = commands.add_parser(
         "audit",
         help="hold the whole source against what was ingested of it",
-        description="List the whole source and hold it against every ledger in the log, and against the table itself"
-        " where it has the provenance column source_file: what was never ingested, ingested twice, has changed since,"
-        " or is gone. Changes nothing.",
+        description="List the whole source and hold it against every ledger in the log, those of other pipelines of the"
+        " table included, against the quarantine, and against the table itself where it has the provenance column"
+        " source_file: what is in whole or in part, was given up, skipped or held back, was never ingested, ingested"
+        " twice, has changed since, or is gone. Changes nothing.",
     )
     add_job_arguments(audit)
     audit.add_argument("--no-rows", action="store_true", help="do not read the table's own source_file column")
-    audit.add_argument("--check", action="store_true", help="exit 5 if anything is not as it should be")
+    audit.add_argument("--check", action="store_true", help="exit 5 if there is anything that a person should look at")
     audit.add_argument("--json", action="store_true", help="as one JSON object, with all names")
 
     doctor = commands.add_parser(
@@ -153,7 +167,7 @@ def _schema_actions(actions: argparse._SubParsersAction[_Parser]) -> None:
         help="print the schema that a sample of the records suggests",
         description="Print the schema that a sample of the records suggests, as DDL. Changes nothing.",
     )
-    infer.add_argument("--source", metavar="URI", required=True, help="folder, file or glob of NDJSON files")
+    infer.add_argument("--source", metavar="URI", help="folder, file or glob of NDJSON files")
     _sample_arguments(infer)
     add_config_arguments(infer)
     infer.add_argument("--json", action="store_true", help="as one JSON object, with the counts of the sample")
@@ -165,9 +179,9 @@ def _schema_actions(actions: argparse._SubParsersAction[_Parser]) -> None:
         " and a line for each. Order and comments do not count. Exits 0 either way.",
     )
     add_table_arguments(diff)
-    other = diff.add_mutually_exclusive_group(required=True)
+    other = diff.add_mutually_exclusive_group()
     other.add_argument("--source", metavar="URI", help="infer the schema from this folder, file or glob")
-    other.add_argument("--schema", metavar="DDL|FILE", help="the schema itself")
+    other.add_argument("--schema", metavar="DDL|FILE", dest="compared", help="the schema itself")
     _sample_arguments(diff)
 
 
@@ -179,9 +193,21 @@ def _sample_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    hold_standard_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
+    with of_one_command(), others_shown():
+        learn_arguments(arguments)
+        return _main(arguments)
+
+
+def _main(arguments: list[str]) -> int:
     try:
         options = build_parser().parse_args(arguments)
+    except SystemExit:  # --help or --version has been printed
+        lost = put_out()
+        if lost is None or isinstance(lost, BrokenPipeError):
+            raise
+        return _fail(stdout_is_lost(lost), None, None)
     except ConfigError as e:
         if arguments[:1] != ["run"]:
             return _fail(e, None, None)
@@ -190,15 +216,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(e, Summary(attempt=destination.attempt if destination else None), destination)
     if options.command == "run":
         return _run(options, arguments)
-    try:
-        return _dispatch(options)
-    except BrokenPipeError:
-        _discard_stdout()
-        return 0
-    except KeyboardInterrupt:
-        return 130
-    except Exception as e:
-        return _fail(e, None, None)
+    code, error = carry_out(lambda: _dispatch(options), prints_at_the_end=_changes_something(options))
+    return code if error is None else _fail(error, None, None)
+
+
+def _changes_something(options: argparse.Namespace) -> bool:
+    name = getattr(options, "action", options.command)
+    shows_only = not getattr(options, "yes", True) or getattr(options, "dry_run", False)
+    return name in ("import", "reset", "skip", "rollback", "replay", "purge", "vacuum-orphans") and not shows_only
 
 
 def _destination_of(arguments: Sequence[str]) -> argparse.Namespace | None:
@@ -219,55 +244,6 @@ def _dispatch(options: argparse.Namespace) -> int:
     return dlq_commands.dispatch(options) if options.command == "dlq" else commands.dispatch(options)
 
 
-def config_of(options: argparse.Namespace) -> Any:
-    from blizzard.config import load_config
-
-    return load_config(
-        file=options.config,
-        assignments=tuple(options.assignments),
-        flags={
-            "source.path": options.source,
-            "table.path": options.table,
-            "schema.ddl": options.schema,
-            "table.committer": options.committer,
-            "schema.infer": options.infer or None,
-            "schema.hints": options.hints,
-            "api.address": getattr(options, "api_addr", None),
-            "log.format": "json" if getattr(options, "log_json", False) else None,
-        },
-    )
-
-
-@contextmanager
-def job_of(options: argparse.Namespace) -> Iterator[Any]:
-    """The job that is asked for. If a session was started for it, or for its committer, it is stopped in the end."""
-    from blizzard import job
-    from blizzard.session import LazySession, settings_of
-
-    config = config_of(options)
-    session = LazySession(config.spark_conf, with_delta=config["table.committer"] == "delta-spark")
-    options.session = session
-    try:
-        yield _make_job(options, job.with_table_path(config, session.get), session.get, settings_of(None))
-    finally:
-        session.stop()
-
-
-def _make_job(options: argparse.Namespace, config: Any, session: Any, settings: dict[str, str]) -> Any:
-    from blizzard import job
-
-    return job.make_job(
-        config,
-        pipeline=options.pipeline,
-        start_from=options.start_from,
-        adopts=getattr(options, "adopt", False),
-        max_batches=getattr(options, "max_batches", None),
-        accepts_quarantine_loss=getattr(options, "accept_quarantine_loss", False),
-        spark_settings=settings,
-        session=session,
-    )
-
-
 def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     from blizzard.control import RunControl
 
@@ -275,7 +251,9 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     with stop.installed():  # before the slow imports: a signal then is a stop, not a traceback
         try:
             _ingest(options, arguments, summary, stop)
-        except Exception as e:
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as e:  # a panic in Rust is no Exception
             return _fail(e, summary, options)
     _say(_told(summary), options, "info", status=summary.status, seconds=round(summary.seconds, 3))
     if summary.status == "idle" and options.exit_99_when_idle:
@@ -285,49 +263,55 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 def _ingest(options: argparse.Namespace, arguments: Sequence[str], summary: Summary, stop: RunControl) -> None:
     from blizzard import api
+    from blizzard.committing import new_run_id
     from blizzard.operating import Operation
     from blizzard.progress import make_progress
+    from blizzard.requesting import config_of, job_for, session_for
 
     _check_destination(options.summary)
-    run_id = os.urandom(6).hex()
-    with job_of(options) as job, make_progress(job.config["log.format"], job.pipeline, run_id) as progress:
-        options.progress = progress
-        stop.grace_s = job.config["stop_grace_s"] or 0.0
+    run_id, config = new_run_id(), config_of(options)
+    options.log_format = config["log.format"]  # for what goes wrong before there is a progress to tell it
+    with ExitStack() as held:
+        session = held.enter_context(session_for(config))
+        job = job_for(options, config, session)
+        progress = held.enter_context(make_progress(config["log.format"], job.pipeline, run_id))
+        options.progress, stop.grace_s = progress, config["stop_grace_s"] or 0.0
         progress.note(f"pipeline {job.pipeline}: {job.source.identity.root} ({job.source.location.pattern})")
-        session = options.session
         try:
             operation = Operation(job, summary, stop, progress, run_id=run_id)
             operation.run(session.get, session.begin, follows=options.follow)
         except api.SchemaMissing as e:
-            command = shlex.join(["blizzard", *arguments, "--schema", e.ddl])
-            raise ConfigError(f"{e}\nTo use it, add --infer, or:\n  {command}", kind=e.kind) from e
+            raise ConfigError(str(e), kind=e.kind, further=_suggestion(arguments, e.ddl)) from e
         finally:
             summary.seconds = max(0.0, summary.seconds - session.startup_seconds)
+
+
+def _suggestion(arguments: Sequence[str], ddl: str) -> list[str]:
+    """The same command with the schema that is missing. To be pasted, but for the secrets in it."""
+    given = [redact_argument(word) for word in arguments]
+    note = "" if given == list(arguments) else f" ({HIDDEN} stands for a secret: put it in again)"
+    return [f"To use it, add --infer, or{note}:", f"  {shell_words(['blizzard', *given, '--schema', ddl])}"]
 
 
 def _check_destination(destination: str | None) -> None:
     """A summary that cannot be written is better known before the work than after it."""
     if destination is None:
         return
+    from blizzard.outputs import is_writable
     from blizzard.store.uri import is_local, locate
 
     path = locate(destination, what="summary")
-    if not is_local(path):
-        return
-    folder = os.path.dirname(path)
-    if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+    if is_local(path) and not is_writable(path):
         raise ConfigError(f"--summary {destination}: not a file in a folder that can be written to", kind="summary")
 
 
 def _write_summary(summary: Summary, options: argparse.Namespace) -> None:
-    """By rename, so that nobody reads half of it; an object store never shows half of one."""
-    from blizzard.config import load_config
-    from blizzard.store import open_store
-    from blizzard.store.uri import locate
+    """What is wrong with the configuration matters only where it says how to get there."""
+    from blizzard.outputs import write_output
+    from blizzard.requesting import config_of
 
-    folder, name = locate(options.summary, what="summary").rsplit("/", 1)
-    config = load_config(file=options.config, assignments=tuple(options.assignments))
-    open_store(folder or "/", config.access("table", folder or "/")).put(name, summary.to_json().encode() + b"\n")
+    content = summary.to_json().encode() + b"\n"
+    write_output(options.summary, content, lambda folder: config_of(options).access("table", folder), what="summary")
 
 
 def _told(summary: Summary) -> str:
@@ -342,28 +326,31 @@ def _told(summary: Summary) -> str:
     return f"{text}; table version {summary.delta_version}, {summary.seconds:.1f} s"
 
 
-def _say(text: str, options: argparse.Namespace | None, level: str, *, trace: str = "", **fields: Any) -> None:
-    """A line on stderr; an object where the other lines are objects."""
+def _say(
+    text: str, options: argparse.Namespace | None, level: str, *, trace: Sequence[str] = (), **fields: Any
+) -> None:
+    """On stderr; as an object where the other lines are objects. The lines of `text` are ours, see BlizzardError."""
     from blizzard.progress import JsonProgress
 
     progress = getattr(options, "progress", None)
-    if progress is None and getattr(options, "log_json", False):
+    if progress is None and getattr(options, "log_format", None) == "json":
         progress = JsonProgress(getattr(options, "pipeline", None))  # it failed before there was a run
     if isinstance(progress, JsonProgress):
-        fields |= {"traceback": trace} if trace else {}
+        fields |= {"traceback": "\n".join(trace)} if trace else {}
         progress.line(level, text, **fields)
     else:
-        sys.stderr.write(f"{trace}{text}\n".encode("utf-8", "backslashreplace").decode())
+        say(*trace, *text.split("\n"))
 
 
-def _fail(error: Exception, summary: Summary | None, options: argparse.Namespace | None) -> int:
-    known = isinstance(error, BlizzardError)
-    kind, code = (error.kind, error.exit_code) if isinstance(error, BlizzardError) else ("internal", 1)
-    trace = "" if known else "".join(traceback.format_exception(error))
-    _say(f"blizzard: {error if known else repr(error)} [{kind}]", options, "error", trace=trace, kind=kind)
+def _fail(error: BaseException, summary: Summary | None, options: argparse.Namespace | None) -> int:
+    known = known_failure(error) or BlizzardError(describe_unknown(error), kind="internal")
+    kind, code = known.kind, known.exit_code
+    trace = trace_lines(error) if is_traced() else ()
+    first, *further = str(known).split("\n")
+    _say("\n".join([f"blizzard: {first} [{kind}]", *further]), options, "error", trace=trace, kind=kind)
     if summary is None:
         return code
-    summary.status, summary.exit_code, summary.error_kind, summary.error = "failed", code, kind, str(error)
+    summary.status, summary.exit_code, summary.error_kind, summary.error = "failed", code, kind, str(known)
     return _emit(summary, options)
 
 
@@ -374,18 +361,10 @@ def _emit(summary: Summary, options: argparse.Namespace | None) -> int:
             _write_summary(summary, options)
         except (OSError, BlizzardError) as e:
             text = f"blizzard: the summary could not be written to {options.summary}: {e} [summary]"
-            _say(text, options, "error", kind="summary")
+            _say(printable(text), options, "error", kind="summary")
             if summary.exit_code == 0:
                 summary.exit_code, summary.error_kind, summary.error = 1, "summary", str(e)
-    try:
-        sys.stdout.write(summary.to_json() + "\n")
-        sys.stdout.flush()
-    except (OSError, AttributeError, ValueError) as e:  # a closed or full stdout changes nothing about what was done
-        sys.stderr.write(f"blizzard: the summary could not be printed: {e}\n")
-        _discard_stdout()
+    lost = put_out(summary.to_json() + "\n")
+    if lost is not None:  # which changes nothing about what was done
+        say(f"blizzard: the summary could not be printed: {lost}")
     return summary.exit_code
-
-
-def _discard_stdout() -> None:
-    """Nothing more can be said there; keep the interpreter from trying again as it exits."""
-    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115

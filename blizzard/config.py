@@ -9,15 +9,17 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from blizzard.config_file import read_config_file
 from blizzard.core.bad import BadPolicy
 from blizzard.core.late import LatePolicy
 from blizzard.core.plan import Limits
 from blizzard.errors import ConfigError
-from blizzard.keys import KEYS
+from blizzard.keys import KEYS, require_plain
+from blizzard.redaction import learn_named
 from blizzard.store.access import Access, make_access, options_of_spark
 from blizzard.store.retry import RetryPolicy
 from blizzard.store.uri import is_local
@@ -103,22 +105,27 @@ def load_config(
     """The file, then `key=value` assignments, then flags: the later one wins."""
     given: dict[str, Any] = {}
     if file is not None:
-        given.update(_flatten(_read_yaml(file)))
-    for assignment in assignments:
+        given.update(read_config_file(file))
+    for count, assignment in enumerate(assignments, 1):
         key, equals, value = assignment.partition("=")
-        if not equals:
-            raise ConfigError(f"--set takes key=value, not {assignment!r}", kind="usage")
+        if not equals:  # not repeated: it may be a secret
+            raise ConfigError(f"--set takes key=value; number {count} of them has no '='", kind="usage")
         given[key.strip()] = value
-    given.update({key: value for key, value in (flags or {}).items() if value is not None})
-    return make_config(given)
+    said = {key: value for key, value in (flags or {}).items() if value is not None}
+    if "schema.ddl" in said:
+        given.pop("schema.file", None)  # another name for the same thing
+    return make_config(given | said)
 
 
 def make_config(given: Mapping[str, Any]) -> Config:
     values = {name: key.default for name, key in KEYS.items()}
     families: dict[str, dict[str, str]] = {}
-    for name, raw in given.items():
-        value = _resolve_env(name, raw) if isinstance(raw, str) else raw
+    learn_named(given)
+    resolved = {name: _resolve_env(name, raw) if isinstance(raw, str) else raw for name, raw in given.items()}
+    learn_named(resolved)
+    for name, value in resolved.items():
         family = next((f for f in _FAMILIES if name.startswith(f + ".")), None)
+        require_plain(name, value, or_list=family is None)
         if family is not None:
             families.setdefault(family, {})[name.removeprefix(family + ".")] = _conf_value(value)
         elif name in KEYS:
@@ -137,34 +144,11 @@ def _conf_value(value: Any) -> str:
 
 
 def _unknown_key(name: str) -> ConfigError:
+    key = re.match(r"[\w.-]*", name)
+    if key is not None and key[0] != name:
+        name = key[0] + "…"  # what comes then is no name, and may be a value
     near = difflib.get_close_matches(name, [*KEYS, *_FAMILIES], n=1, cutoff=0.0)
     return ConfigError(f"unknown key {name!r}; did you mean {near[0]!r}?", kind="unknown_key")
-
-
-def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in tree.items():
-        path = f"{prefix}{name}"
-        if isinstance(value, Mapping):
-            yield from _flatten(value, path + ".")
-        else:
-            yield path, value
-
-
-def _read_yaml(path: str) -> Mapping[str, Any]:
-    import yaml  # most runs have no file
-
-    try:
-        with open(path, encoding="utf-8") as file:
-            tree = yaml.safe_load(file)
-    except OSError as e:
-        raise ConfigError(f"the configuration {path} cannot be read: {e.strerror}") from e
-    except (yaml.YAMLError, UnicodeDecodeError) as e:
-        raise ConfigError(f"the configuration {path} is not YAML: {e}") from e
-    if tree is None:
-        return {}
-    if not isinstance(tree, Mapping):
-        raise ConfigError(f"the configuration {path} must be a tree of keys")
-    return tree
 
 
 _ENV = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")

@@ -19,12 +19,11 @@ import orjson
 import pyarrow as pa
 
 from blizzard.delta.quarantine import DeltaRsQuarantine
-from blizzard.durable import sync
 from blizzard.errors import ConfigError
+from blizzard.outputs import open_output
 from blizzard.ports import Clock
 from blizzard.progress import SilentProgress
 from blizzard.store.access import NO_ACCESS, Access
-from blizzard.store.uri import locate
 from blizzard.tasks.quarantine import Selection
 
 PURGE_APP_ID = "blizzard-dlq-purge"
@@ -32,15 +31,6 @@ _UNITS = {"d": "days", "h": "hours", "m": "minutes"}
 _EPOCH = datetime.fromtimestamp(0, tz=timezone.utc)
 
 Record: TypeAlias = dict[str, Any]  # a row of the quarantine table
-
-
-def quarantine_root(*, table: str | None, quarantine: str | None) -> str:
-    """Where the quarantine table of a table is: beside it, unless it was put elsewhere."""
-    if quarantine:
-        return locate(quarantine, what="quarantine table")
-    if not table:
-        raise ConfigError("--table or --quarantine is missing", kind="usage")
-    return locate(table, what="table") + "_quarantine"
 
 
 def open_quarantine(root: str, clock: Clock, access: Access = NO_ACCESS) -> DeltaRsQuarantine:
@@ -112,6 +102,10 @@ def records(quarantine: DeltaRsQuarantine, selection: Selection) -> Iterator[Rec
 
 
 def to_json(record: Record) -> bytes:
+    return orjson.dumps(as_json(record))
+
+
+def as_json(record: Record) -> dict[str, Any]:
     """One object. Bytes that are not UTF-8 are in `raw_base64` instead of `raw`."""
     raw = record["raw"]
     fields = record | {"raw": None, "quarantined_at": time_text(record["quarantined_at"])}
@@ -120,7 +114,7 @@ def to_json(record: Record) -> bytes:
             fields["raw"] = raw.decode()
         except UnicodeDecodeError:
             fields["raw_base64"] = base64.b64encode(raw).decode()
-    return orjson.dumps(fields)
+    return fields
 
 
 def time_text(time: datetime) -> str:
@@ -157,32 +151,21 @@ def new_file(path: str, *, overwrite: bool) -> Iterator[IO[bytes]]:
     """A file that is there when it is complete and on the disk, and not before."""
     if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path)):
         raise ConfigError(f"--out {path}: not a file in a folder that exists", kind="usage")
-    _refuse_to_overwrite(path, overwrite)
-    temporary = f"{path}.{os.urandom(4).hex()}.tmp"
     try:
-        with open(temporary, "xb") as file:
+        with open_output(path, overwrites=overwrite) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        _refuse_to_overwrite(path, overwrite)  # it may be new
-        os.replace(temporary, path)
-        sync(os.path.dirname(path))
+    except FileExistsError as e:
+        raise ConfigError(
+            f"--out {path} is already there. Choose another name, or use --force.", kind="file_exists"
+        ) from e
     except PermissionError as e:
         raise ConfigError(f"--out {path} cannot be written: {e.strerror}", kind="usage") from e
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-
-
-def _refuse_to_overwrite(path: str, overwrite: bool) -> None:
-    if os.path.lexists(path) and not overwrite:
-        raise ConfigError(f"--out {path} is already there. Choose another name, or use --force.", kind="file_exists")
 
 
 def parse_age(text: str) -> timedelta:
     match = re.fullmatch(r"(\d{1,6})([dhm])", text.strip())
     if match is None:
-        raise ConfigError(f"--older-than takes an age such as 30d, 12h or 90m, not {text!r}", kind="usage")
+        raise ConfigError(f"--older-than takes an age such as 30d, 12h or 90m, not {text[:20]!r}", kind="usage")
     return timedelta(**{_UNITS[match.group(2)]: int(match.group(1))})
 
 
@@ -192,11 +175,11 @@ def moment_before(clock: Clock, age: timedelta) -> datetime:
 
 def purge(quarantine: DeltaRsQuarantine, selection: Selection) -> int:
     """Delete the selected records for ever. What a commit has left pending is not here yet, and is not touched."""
-    if count_records(quarantine, selection) == 0:
-        return 0
     return quarantine.delete(selection, app_id=PURGE_APP_ID)
 
 
-def purge_older(quarantine: DeltaRsQuarantine, days: int) -> int:
-    """Delete what has been in quarantine for more than this many days."""
-    return purge(quarantine, Selection(before=moment_before(quarantine.clock, timedelta(days=days))))
+def purge_older(quarantine: DeltaRsQuarantine, days: int, *, pipeline: str, table_id: str) -> int:
+    """Delete what this pipeline has had in quarantine for more than this many days, on behalf of this table. What
+    others keep there is their business."""
+    before = moment_before(quarantine.clock, timedelta(days=days))
+    return purge(quarantine, Selection(pipeline=pipeline, table_id=table_id, before=before))

@@ -11,21 +11,23 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 import orjson
 
 from blizzard.config import Config
-from blizzard.core.log import pipelines_of
 from blizzard.databricks_compute import ACCESS_MODE, judge_databricks
 from blizzard.delta import log
 from blizzard.delta.features import check_features
 from blizzard.delta.table import DeltaRsTable
-from blizzard.errors import BlizzardError, Refused
+from blizzard.errors import Refused
+from blizzard.failures import known_failure
+from blizzard.inspection import read_status
 from blizzard.java import describe_fit, find_java, is_too_old, java_version
 from blizzard.job import open_existing
+from blizzard.progress import SilentProgress
+from blizzard.request import Request
 from blizzard.store import open_store
-from blizzard.store.uri import is_local, locate
+from blizzard.store.uri import is_local
 
 _RECENT_COMMITS = 50
 _PACKAGES = ("pyspark", "delta-spark", "deltalake", "pyarrow", "s3fs")
@@ -45,8 +47,11 @@ def examine(config: Config, *, with_table: bool) -> list[Finding]:
     if with_table:
         try:
             findings += _table(config)
-        except BlizzardError as e:
-            findings.append(Finding(verdict="problem", about="table", text=f"{e} [{e.kind}]"))
+        except Exception as e:
+            failure = known_failure(e)
+            if failure is None:
+                raise
+            findings.append(Finding(verdict="problem", about="table", text=f"{failure} [{failure.kind}]"))
     return findings
 
 
@@ -115,9 +120,28 @@ def _table(config: Config) -> Iterator[Finding]:
     yield from _choice(table, fits, config)
     yield from _writers(table, config)
     yield from _retention(table)
-    pipelines = pipelines_of(islice(table.scan_back(), _RECENT_COMMITS))
-    named = ", ".join(f"{name} (sequence {state.sequence})" for name, (_, state) in sorted(pipelines.items()))
-    yield Finding(verdict="ok", about="pipelines", text=named or "none in the last commits")
+    yield from _pipelines(table, config)
+
+
+def _pipelines(table: DeltaRsTable, config: Config) -> Iterator[Finding]:
+    """Where each stands, and whether a run could go on from there."""
+    found = read_status(
+        table,
+        uri=table.root,
+        scan_commits=config["checkpoint.scan_commits"],
+        quarantine=Request(config=config).quarantine(SilentProgress()),
+    ).pipelines
+    if not found:
+        yield Finding(verdict="ok", about="pipelines", text="none has committed to it")
+    for pipeline in found:
+        name = f"{pipeline.pipeline} (sequence {pipeline.sequence})"
+        if pipeline.recovery_message is not None:
+            yield Finding(verdict="problem", about="pipelines", text=f"{name}: {pipeline.recovery_message}")
+        elif pipeline.recovery == "delta_checkpoint":
+            text = f"{name}: its position is in a Delta checkpoint only; the next run puts it into the log again"
+            yield Finding(verdict="warning", about="pipelines", text=text)
+        else:
+            yield Finding(verdict="ok", about="pipelines", text=name)
 
 
 def _committers(table: DeltaRsTable) -> Iterator[tuple[str, str | None]]:
@@ -169,18 +193,26 @@ def _writers(table: DeltaRsTable, config: Config) -> Iterator[Finding]:
 
 
 def _engines(config: Config, newest: int) -> Iterator[str]:
-    root = locate(config["table.path"], what="table")
-    store = open_store(root, config.access("table", root))
+    request = Request(config=config)
+    store = open_store(request.table_root, request.table_access)
     for version in range(newest, max(-1, newest - _RECENT_COMMITS), -1):
         content = store.read(log.commit_name(version))
         if content is None:
             return
         for line in content.splitlines():
             if b'"commitInfo"' in line[:20]:
-                info = orjson.loads(line).get("commitInfo") or {}
-                ours = '"blizzard"' in str(info.get("userMetadata") or "")[:20]
-                yield "blizzard" if ours else str(info.get("engineInfo") or info.get("clientVersion") or "unknown")
+                yield _engine_of(line)
                 break
+
+
+def _engine_of(line: bytes) -> str:
+    """Whoever writes to the table writes this, and writes what they like."""
+    try:
+        info = orjson.loads(line)["commitInfo"]
+        ours = '"blizzard"' in str(info.get("userMetadata") or "")[:20]
+        return "blizzard" if ours else str(info.get("engineInfo") or info.get("clientVersion") or "unknown")[:100]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "unknown"
 
 
 def _retention(table: DeltaRsTable) -> Iterator[Finding]:

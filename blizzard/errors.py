@@ -6,7 +6,10 @@ to do next; it never carries an option value or a secret.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from blizzard.core.types import TaskFailure
+from blizzard.shown import shown
 
 
 class BlizzardError(Exception):
@@ -14,11 +17,18 @@ class BlizzardError(Exception):
 
     kind = "error"
     exit_code = 1
+    further: Sequence[str] = ()
 
-    def __init__(self, message: str, *, kind: str | None = None) -> None:
+    def __init__(self, message: str, *, kind: str | None = None, further: Sequence[str] = ()) -> None:
+        """`further` are lines below the message. Whatever a name in it holds, a message is one line."""
         super().__init__(message)
         if kind is not None:
             self.kind = kind
+        if further:
+            self.further = tuple(further)
+
+    def __str__(self) -> str:
+        return "\n".join(shown(line) for line in (super().__str__(), *self.further))
 
 
 class ConfigError(BlizzardError):
@@ -39,6 +49,10 @@ class Refused(BlizzardError):
 
     kind = "refused"
     exit_code = 3
+
+
+class OutOfStep(Refused):
+    """The quarantine is not the one that the position was written with, or not as far."""
 
 
 class Fenced(BlizzardError):
@@ -74,6 +88,18 @@ class Temporary(BlizzardError):
     exit_code = 75
 
 
+class SparkGone(Temporary):
+    """The Spark session can never be used again; a new process gets a new one."""
+
+    kind = "spark_gone"
+
+
+TOO_MANY_BAD = (
+    "Look at the lines, and whether the schema fits them (blizzard schema diff); mend the files or the schema, or raise"
+    " the limit."
+)
+
+
 def connect_without_jvm() -> ConfigError:
     return ConfigError(
         "the delta-spark committer works inside the driver's JVM, which a Spark Connect session does not give. Use the"
@@ -90,8 +116,12 @@ def error_of_failure(failure: TaskFailure) -> BlizzardError:
         case "bad_record":
             return BadRecord(f"{what} Mend the line, or move the file away, and run again.")
         case "too_many_bad_records":
-            return BadData(what, kind="too_many_bad_records")
+            return BadData(f"{what} {TOO_MANY_BAD}", kind="too_many_bad_records")
         case "source_changed":
             return Temporary(f"{what} Run again.", kind="source_changed")
+        case "disk_full":
+            return Temporary(f"{what} Make space, and run again.", kind="disk_full")
+        case "not_writable":
+            return ConfigError(f"{what} Give the user who runs this the right to write there.", kind="not_writable")
         case kind:
             return BadFile(f"{what} Replace the file, or move it away, and run again.", kind=kind)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 from blizzard.control import RunControl
-from blizzard.errors import Temporary
+from blizzard.errors import SparkGone, Temporary
 from blizzard.ports import Progress, Telemetry
 from blizzard.summary import Summary
 
@@ -20,7 +20,7 @@ _LONGEST_PAUSE_S = 300.0
 UNHEALTHY_AFTER = 3
 _ADDED_UP = (
     *("commits", "files", "records", "bad_records", "quarantined", "rejected", "rescued_records", "bad_files"),
-    *("late_files", "rewritten_files", "bytes_read", "blocked_seconds"),
+    *("late_files", "rewritten_files", "cleaned_files", "bytes_read", "blocked_seconds"),
 )
 
 
@@ -58,8 +58,8 @@ def follow(
         try:
             run_once(cycle)
         except Temporary as e:
-            if control.is_stopping:
-                raise  # what was under way was given up; that is no good end
+            if control.is_stopping or isinstance(e, SparkGone):
+                raise  # what was under way was given up, or every cycle from now on would fail
             following.failures += 1
             following.last_error = f"{e} [{e.kind}]"
             telemetry.failed(e.kind)

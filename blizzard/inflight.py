@@ -6,7 +6,6 @@ queue is full, planning waits; that time is told as `blocked_seconds`.
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -15,14 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from blizzard.core.batch import find_passed, next_state, renewed_state, seal
-from blizzard.core.codec import PayloadTooLarge
+from blizzard.committing import Committing, Intent, Landing, new_batch_id
+from blizzard.core.batch import find_passed, next_state, renewed_state
 from blizzard.core.look import Look
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import BatchPlan, BatchResult
-from blizzard.delta.commit import commit_batch
-from blizzard.errors import BadData
-from blizzard.ports import CommitRequest, Pending, Result, Table
+from blizzard.ports import Pending, Result, Table
 from blizzard.summary import Summary
 
 if TYPE_CHECKING:
@@ -32,12 +29,7 @@ if TYPE_CHECKING:
     from blizzard.starting import RunSettings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Landing:
-    """A commit that is in the log. `error` is what went wrong after it; the next run mends that."""
-
-    version: int
-    error: Exception | None = None
+_NOTHING_NEW = "nothing new; the position was committed once more"  # it does not expire while nothing is ingested
 
 
 class ThreadBackground:
@@ -56,9 +48,7 @@ class ThreadBackground:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _InFlight:
     commit: Pending[Landing]
-    result: BatchResult
-    sequence: int
-    kind: str
+    intent: Intent
 
 
 class CommitQueue:
@@ -72,7 +62,16 @@ class CommitQueue:
         look: Look | None = None,
     ) -> None:
         self._ports, self._settings, self._summary, self._table, self._look = ports, settings, summary, table, look
+        self._committing = Committing(
+            table=table,
+            quarantine=ports.quarantine,
+            clock=ports.clock,
+            progress=ports.progress,
+            attempts=settings.commit_attempts,
+            telemetry=ports.telemetry,
+        )
         self._queue: deque[_InFlight] = deque()
+        self._quarantine_id: str | None = None  # as the newest commit of this run names it
         self._landed_in = planned_on  # only the committing thread writes this, one commit after the other
         self._broken = False
 
@@ -107,33 +106,27 @@ class CommitQueue:
             state,
             plan,
             result,
-            batch_id=os.urandom(8).hex(),
+            batch_id=result.batch_id or new_batch_id(),
             now_ms=self._ports.clock.now_ms(),
             held=held,
             look=self._look,
         )
-        self._begin(after, result, planned_ms, kind="batch", late=find_passed(state.source_state, result))
+        late = find_passed(state.source_state, result)
+        self._begin(Intent(position=after, result=result, planned_ms=planned_ms, late=late))
         self._settle(while_more_than=self._settings.max_inflight - 1)
         return after
 
-    def renew(self, state: CheckpointState) -> None:
-        """Commit the position once more, without data, so that it does not expire while there is nothing to ingest."""
+    def renew(self, state: CheckpointState, why: str = _NOTHING_NEW) -> CheckpointState:
+        """Commit the position once more, without data. Returns the state that its commit will hold."""
         now_ms = self._ports.clock.now_ms()
-        after = renewed_state(state, batch_id=os.urandom(8).hex(), now_ms=now_ms)
-        self._begin(after, BatchResult(), now_ms, kind="renewal")
-        self._ports.progress.note(f"nothing new; the position was committed once more (sequence {after.sequence})")
+        after = renewed_state(state, batch_id=new_batch_id(), now_ms=now_ms)
+        self._begin(Intent(position=after, planned_ms=now_ms, kind="renewal"))
+        self._ports.progress.note(f"{why} (sequence {after.sequence})")
+        return after
 
-    def _begin(
-        self,
-        after: CheckpointState,
-        result: BatchResult,
-        planned_ms: int,
-        *,
-        kind: str,
-        late: frozenset[str] = frozenset(),
-    ) -> None:
-        commit = self._ports.background.start(lambda: self._commit(after, result, planned_ms, kind, late))
-        self._queue.append(_InFlight(commit=commit, result=result, sequence=after.sequence, kind=kind))
+    def _begin(self, intent: Intent) -> None:
+        commit = self._ports.background.start(lambda: self._commit(intent))
+        self._queue.append(_InFlight(commit=commit, intent=intent))
 
     def wait(self) -> None:
         """Until every batch added so far is committed."""
@@ -169,54 +162,26 @@ class CommitQueue:
         while self._queue:
             self._queue.popleft().commit.exception()
 
-    def _commit(
-        self, after: CheckpointState, result: BatchResult, planned_ms: int, kind: str, late: frozenset[str]
-    ) -> Landing:
+    def _commit(self, intent: Intent) -> Landing:
         if self._broken:
             raise RuntimeError("a batch was about to be committed on top of one that failed")
-        self._broken, started = True, time.monotonic()  # until this one has landed
+        self._broken = True  # until this one has landed
         # It stands on the commit before it: what landed between that plan and that commit has been looked at.
-        try:
-            checkpoint = seal(replace(after, delta_version=self._landed_in), result, kind=kind, late=late)
-        except PayloadTooLarge as e:
-            raise BadData(
-                f"{len(after.source_state.in_progress):,} files are held back or in progress, more than a position can"
-                f" name ({e}). Nothing of this batch was committed. Mend or move the files that cannot be read.",
-                kind="too_many_held_files",
-            ) from e
-        request = CommitRequest.of(checkpoint, result.files)
-        try:
-            self._landed_in = commit_batch(
-                self._table,
-                request,
-                checkpoint.state,
-                planned_ms=planned_ms,
-                attempts=self._settings.commit_attempts,
-                clock=self._ports.clock,
-                progress=self._ports.progress,
-            )
-        except Exception:
-            self._ports.telemetry.commit_failed()
-            raise
-        self._ports.telemetry.committed(
-            checkpoint.state,
-            result,
-            version=self._landed_in,
-            payload_bytes=len(checkpoint.app_id),
-            seconds=time.monotonic() - started,
-        )
-        try:
-            self._ports.quarantine.settle(checkpoint.state)  # before the next commit
-        except Exception as e:
-            return Landing(version=self._landed_in, error=e)
-        self._broken = False
-        return Landing(version=self._landed_in)
+        position, head = replace(intent.position, delta_version=self._landed_in), intent.position.quarantine_head
+        # It was made before the commits in front of it could know the quarantine table.
+        if head is not None and self._quarantine_id is not None:
+            position = replace(position, quarantine_head=replace(head, table_id=self._quarantine_id))
+        landing = self._committing.commit(replace(intent, position=position))
+        committed = landing.position.quarantine_head
+        self._quarantine_id = committed.table_id if committed is not None else None
+        self._landed_in, self._broken = landing.version, landing.error is not None
+        return landing
 
     def _count(self, landed: _InFlight, version: int) -> None:
-        summary, result = self._summary, landed.result
+        summary, result, sequence = self._summary, landed.intent.result, landed.intent.position.sequence
         finished = sum(1 for s in result.slices if s.finished)
-        summary.sequence, summary.delta_version = landed.sequence, version
-        if landed.kind == "renewal":
+        summary.sequence, summary.delta_version = sequence, version
+        if landed.intent.kind == "renewal":
             return  # the run is as idle as before
         summary.commits += 1
         summary.files += finished
@@ -227,7 +192,7 @@ class CommitQueue:
         summary.rescued_records += result.rescued
         summary.quarantined += sum(f.rows for f in result.quarantine)
         summary.bytes_read += result.bytes_read
-        self._ports.progress.committed(result, sequence=landed.sequence, version=version)
+        self._ports.progress.committed(result, sequence=sequence, version=version)
 
 
 def _has_failed(batch: _InFlight) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from blizzard.committing import new_batch_id
 from blizzard.core.bad import find_excess
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, TaskReport
-from blizzard.errors import BadData, Temporary, error_of_failure
+from blizzard.errors import TOO_MANY_BAD, BadData, Temporary, error_of_failure
+from blizzard.failures import failure_to_write
 from blizzard.inflight import CommitQueue
 from blizzard.ports import Ports, Table
 from blizzard.schema.evolve import Evolution, evolve_schema
@@ -33,7 +35,12 @@ class BatchIngest:
 
     def run(self, plan: BatchPlan, state: CheckpointState, *, planned_ms: int) -> tuple[CheckpointState, BatchResult]:
         """The result, and the state before it: under another schema if columns were added on the way."""
-        ticket = BatchTicket(sequence=state.sequence + 1, planned_ms=planned_ms, table_id=state.table_id)
+        ticket = BatchTicket(
+            sequence=state.sequence + 1,
+            planned_ms=planned_ms,
+            table_id=state.table_id,
+            batch_id=new_batch_id(),
+        )
         started = time.monotonic()
         result = self._read(plan, ticket)
         for _ in range(_MAX_ROUNDS):
@@ -43,13 +50,18 @@ class BatchIngest:
             slots = frozenset(r.slot for r in result.reports if r.observed is not None)
             result = _replaced(result, self._read(plan.only(slots), ticket).reports)
         else:
-            raise BadData("the batch shows new fields however many columns are added", kind="schema_unstable")
+            raise BadData(
+                "the batch shows new fields however many columns are added: are the names of these fields data? Nothing"
+                " of it was committed. Use schema.evolution rescue or ignore, or change the source.",
+                kind="schema_unstable",
+            )
         self._ports.telemetry.ingested(result, time.monotonic() - started)
         self._ports.stop.batch_ended()
         self._note_unknown(result)
         # That of the files, not the table's: the table may have been changed, and seen again, while they were written.
         written_under = self._ports.ingestor.schema_fingerprint
-        return replace(state, schema_fingerprint=written_under), self._within_limits(result)
+        result = replace(self._within_limits(result), batch_id=ticket.batch_id)
+        return replace(state, schema_fingerprint=written_under), result
 
     def _read(self, plan: BatchPlan, ticket: BatchTicket) -> BatchResult:
         result = self._ports.ingestor.run(plan, ticket=ticket, stop=self._commits)
@@ -71,7 +83,7 @@ class BatchIngest:
         try:
             self._table.add_columns(evolution.schema, pipeline=self._settings.pipeline)
         except Exception as e:
-            raise Temporary(
+            raise failure_to_write(e, "the table") or Temporary(
                 f"the columns {_listed(evolution.added)} could not be added to the table ({e}); nothing of this batch"
                 f" was committed. Run again.",
                 kind="schema_changed",
@@ -91,18 +103,19 @@ class BatchIngest:
     def _within_limits(self, result: BatchResult) -> BatchResult:
         excess = find_excess(result, self._settings.bad)
         if excess is not None:
-            raise BadData(f"{excess}. Nothing of this batch was committed.", kind="too_many_bad_records")
+            raise BadData(f"{excess}. Nothing of this batch was committed. {TOO_MANY_BAD}", kind="too_many_bad_records")
         limit, rows = self._settings.max_quarantined, sum(f.rows for f in result.quarantine)
         if limit is None or not rows:
             return result
         self._commits.wait()  # a batch in flight may be in the table already, and would be counted twice or not at all
-        room = max(0, limit - self._ports.quarantine.count())
+        room = max(0, limit - self._ports.quarantine.count(self._settings.pipeline, self._table.table_id))
         if rows <= room:
             return result
         if not self._settings.rejects_overflow:
             raise BadData(
                 f"{rows:,} bad records more, but the quarantine table has room for {room:,} (quarantine.max_records is"
-                f" {limit:,}). Nothing of this batch was committed. See blizzard dlq list; replay or purge some.",
+                f" {limit:,}). Nothing of this batch was committed. Replay what can be mended (blizzard dlq replay),"
+                f" export the rest before you purge it (dlq export, dlq purge), or raise the limit.",
                 kind="quarantine_full",
             )
         kept, result = _fit_quarantine(result, room)
@@ -134,7 +147,9 @@ def _fit_quarantine(result: BatchResult, room: int) -> tuple[int, BatchResult]:
         rows = sum(f.rows for f in report.quarantine)
         fits = kept + rows <= room
         kept += rows if fits else 0
-        reports.append(report if fits else replace(report, quarantine=()))
+        # The lines of the others are then in the source files alone.
+        cut = () if fits else tuple(replace(s, cut=s.bad) for s in report.slices)
+        reports.append(report if fits else replace(report, quarantine=(), slices=cut))
     return kept, BatchResult(reports=tuple(reports))
 
 

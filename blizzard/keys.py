@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from blizzard.errors import ConfigError
+from blizzard.redaction import is_secret
 from blizzard.schema.derived import PartitionSpec, parse_partition_by, parse_provenance
 
 Parser = Callable[[str, Any], Any]
@@ -20,44 +21,72 @@ class Key:
     help: str
 
 
+# No count or size that means something is larger, and no time: three hundred years.
+_LARGEST = 10**15
+_LONGEST_S = 10**10
+_SHOWN_CHARS = 60
+
+
+def shown(value: Any) -> str:
+    """A value for a message. What cannot be printed, or has no end, must not make the message fail."""
+    try:
+        text = repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
+    except ValueError:  # more digits than Python prints
+        return "a number without end"
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+
+
+def require_plain(name: str, value: Any, *, or_list: bool) -> None:
+    """Keys take texts, numbers, and lists of them; never a tree."""
+    items = value if or_list and isinstance(value, list | tuple) else (value,)
+    if not all(isinstance(item, str | int | float | None) for item in items):
+        raise ConfigError(f"{name} takes a text, a number{' or a list of these' if or_list else ''}, not a tree")
+    if any(isinstance(item, int) and abs(item) >= 2**64 for item in items):
+        raise ConfigError(f"{name}: the number is too large")
+
+
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise ConfigError(f"{name} must be text, not {value!r}")
+        # A short secret cannot be hidden later.
+        given = "; put it in quotes" if is_secret(name) else f", not {shown(value)}"
+        raise ConfigError(f"{name} must be text{given}")
     return value
 
 
 def _flag(name: str, value: Any) -> bool:
     text = str(value).lower()
     if text not in ("true", "false"):
-        raise ConfigError(f"{name} must be true or false, not {value!r}")
+        raise ConfigError(f"{name} must be true or false, not {shown(value)}")
     return text == "true"
 
 
 def _choice(*allowed: str) -> Parser:
     def parse(name: str, value: Any) -> str:
         if value not in allowed:
-            raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+            raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {shown(value)}")
         return str(value)
 
     return parse
 
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+# With an end: Python reads no number of more than 4,300 digits.
+_NUMBER = re.compile(r"\s*([0-9](?:_?[0-9]){0,29})\s*([A-Za-z]*)\s*")
 
 
-def _number(*, at_least: int, optional: bool = False, unit_bytes: bool = False) -> Parser:
+def _number(*, at_least: int, at_most: int = _LARGEST, optional: bool = False, unit_bytes: bool = False) -> Parser:
     def parse(name: str, value: Any) -> int | None:
         if optional and value in (None, "", "none", "null"):
             return None
-        match = re.fullmatch(r"\s*(\d[\d_]*)\s*([A-Za-z]*)\s*", str(value)) if not isinstance(value, bool) else None
+        match = _NUMBER.fullmatch(str(value)) if isinstance(value, int | str) and value is not True else None
         unit = match.group(2).lower() if match else "?"
         if match is None or unit not in _UNITS or (unit and not unit_bytes):
             raise ConfigError(
-                f"{name} must be a whole number{' of bytes, such as 128MiB' if unit_bytes else ''}, not {value!r}"
+                f"{name} must be a whole number{' of bytes, such as 128MiB' if unit_bytes else ''}, not {shown(value)}"
             )
         number = int(match.group(1)) * _UNITS[unit]
-        if number < at_least:
-            raise ConfigError(f"{name} must be at least {at_least}, not {value!r}")
+        if not at_least <= number <= at_most:
+            raise ConfigError(f"{name} must be from {at_least} to {at_most}, not {shown(value)}")
         return number
 
     return parse
@@ -66,32 +95,34 @@ def _number(*, at_least: int, optional: bool = False, unit_bytes: bool = False) 
 def _textfile(name: str, value: Any) -> str:
     text = _text(name, value)
     if not text.endswith(".prom"):
-        raise ConfigError(f"{name} must end in .prom: the textfile collector reads no other file, not {text!r}")
+        raise ConfigError(f"{name} must end in .prom: the textfile collector reads no other file, not {shown(text)}")
     return text
+
+
+def _float(value: Any) -> float:
+    """A number, or one that is nowhere in range."""
+    try:
+        return -1.0 if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return -1.0
 
 
 def _seconds(name: str, value: Any) -> float | None:
     """Zero and null mean: no limit."""
     if value in (None, "", "none", "null"):
         return None
-    try:
-        seconds = float(value)
-    except (TypeError, ValueError):
-        seconds = -1.0
-    if isinstance(value, bool) or not 0 <= seconds < float("inf"):
-        raise ConfigError(f"{name} must be a number of seconds, not {value!r}")
+    seconds = _float(value)
+    if not 0 <= seconds <= _LONGEST_S:
+        raise ConfigError(f"{name} must be a number of seconds from 0 to {_LONGEST_S}, not {shown(value)}")
     return seconds or None
 
 
 def _ratio(name: str, value: Any) -> float | None:
     if value in (None, "", "none", "null"):
         return None
-    try:
-        ratio = float(value)
-    except (TypeError, ValueError):
-        ratio = -1.0
-    if isinstance(value, bool) or not 0 <= ratio <= 1:
-        raise ConfigError(f"{name} must be a share from 0 to 1, such as 0.01, not {value!r}")
+    ratio = _float(value)
+    if not 0 <= ratio <= 1:
+        raise ConfigError(f"{name} must be a share from 0 to 1, such as 0.01, not {shown(value)}")
     return ratio
 
 
@@ -99,7 +130,7 @@ def _partitions(name: str, value: Any) -> tuple[PartitionSpec, ...] | None:
     if value in (None, "", "none", "null"):
         return None
     if not isinstance(value, str | list | tuple):
-        raise ConfigError(f"{name} must be text or a list, not {value!r}")
+        raise ConfigError(f"{name} must be text or a list, not {shown(value)}")
     return parse_partition_by(value)
 
 
@@ -107,7 +138,7 @@ def _provenance(name: str, value: Any) -> tuple[str, ...] | None:
     if value in (None, ""):
         return None
     if not isinstance(value, str | list | tuple):
-        raise ConfigError(f"{name} must be text or a list, not {value!r}")
+        raise ConfigError(f"{name} must be text or a list, not {shown(value)}")
     return parse_provenance(value)
 
 
@@ -134,18 +165,18 @@ KEYS: dict[str, Key] = {
         help="a file that sorts at or before the mark and was never ingested: `ingest`, `quarantine`, `fail`, `ignore`",
     ),
     "late_files.grace_s": Key(
-        parse=_number(at_least=0),
+        parse=_number(at_least=0, at_most=_LONGEST_S),
         default=3600,
-        help="how much later than its time a file may become visible and still be found; must be below the log's"
-        " retention",
+        help="where names cannot be compared with ledgers: how much later than its time a file may become visible and"
+        " still be found; must be below the log's retention",
     ),
     "late_files.relist_max_names": Key(
         parse=_number(at_least=0), default=10_000, help="a source with no more names is listed whole by every run"
     ),
     "late_files.relist_every_s": Key(
-        parse=_number(at_least=0),
+        parse=_number(at_least=0, at_most=_LONGEST_S),
         default=86_400,
-        help="a larger one is listed whole when the last time is this long ago",
+        help="a larger one is listed whole, and its names compared, when the last time is this long ago",
     ),
     "late_files.unclear": Key(
         parse=_choice("fail", "ingest", "ignore"),
@@ -167,7 +198,9 @@ KEYS: dict[str, Key] = {
         parse=_text, default=None, help="where `archive` moves them, under the same names"
     ),
     "after_ingest.keep_s": Key(
-        parse=_number(at_least=0), default=86_400, help="how long after their commit they stay where they are"
+        parse=_number(at_least=0, at_most=_LONGEST_S),
+        default=86_400,
+        help="how long after their commit they stay where they are",
     ),
     "table.path": Key(parse=_text, default=None, help="Delta table to append to (`--table`)"),
     "table.target_file_bytes": Key(
@@ -248,16 +281,20 @@ KEYS: dict[str, Key] = {
     "quarantine.path": Key(
         parse=_text, default=None, help="Delta table for bad records; default: the table's path with `_quarantine`"
     ),
-    "quarantine.max_records": Key(parse=_number(at_least=0, optional=True), default=None, help="how many it may hold"),
+    "quarantine.max_records": Key(
+        parse=_number(at_least=0, optional=True),
+        default=None,
+        help="how many it may hold of this pipeline and table",
+    ),
     "quarantine.overflow": Key(
         parse=_choice("block", "reject"),
         default="block",
         help="when it is full: `block` (the run stops) or `reject` (drop and count)",
     ),
     "quarantine.keep_days": Key(
-        parse=_number(at_least=1, optional=True),
+        parse=_number(at_least=1, optional=True, at_most=1_000_000),
         default=None,
-        help="older records are deleted from it at the end of a run",
+        help="older records of this pipeline and table are deleted from it at the end of a run",
     ),
     "limits.max_files": Key(parse=_number(at_least=1), default=10_000, help="files in one batch at most"),
     "limits.max_bytes": Key(
@@ -269,10 +306,14 @@ KEYS: dict[str, Key] = {
         parse=_number(at_least=1, optional=True), default=None, help="lines read in one batch at most"
     ),
     "limits.max_inflight": Key(
-        parse=_number(at_least=1), default=2, help="batches in flight: the next is read while the last one commits"
+        parse=_number(at_least=1, at_most=1_000),
+        default=2,
+        help="batches in flight: the next is read while the last one commits",
     ),
     "limits.max_record_bytes": Key(
-        parse=_number(at_least=1, unit_bytes=True), default=16 * 2**20, help="a longer line is a bad record"
+        parse=_number(at_least=1, unit_bytes=True, at_most=2**31 - 1),
+        default=16 * 2**20,
+        help="a longer line is a bad record",
     ),
     "limits.max_held_files": Key(
         parse=_number(at_least=0), default=1_000, help="more files held back because they cannot be read stop the run"
@@ -292,12 +333,16 @@ KEYS: dict[str, Key] = {
         " asked",
     ),
     "retry.attempts": Key(
-        parse=_number(at_least=1), default=3, help="how often a request to a store is made before it has failed"
+        parse=_number(at_least=1, at_most=1_000_000),
+        default=3,
+        help="how often a request to a store is made before it has failed",
     ),
     "retry.base_ms": Key(
-        parse=_number(at_least=0), default=100, help="the first pause; each is about twice the one before"
+        parse=_number(at_least=0, at_most=_LONGEST_S),
+        default=100,
+        help="the first pause; each is about twice the one before",
     ),
-    "retry.max_ms": Key(parse=_number(at_least=0), default=10_000, help="the longest pause"),
+    "retry.max_ms": Key(parse=_number(at_least=0, at_most=_LONGEST_S), default=10_000, help="the longest pause"),
     "follow.poll_s": Key(
         parse=_seconds, default=10.0, help="with `--follow`: the pause before the source is looked at again"
     ),
@@ -326,7 +371,7 @@ KEYS: dict[str, Key] = {
         help="after a first SIGTERM or SIGINT, the time the batch under way has to end",
     ),
     "spark.slots": Key(
-        parse=_number(at_least=1, optional=True),
+        parse=_number(at_least=1, optional=True, at_most=1_000_000),
         default=None,
         help="tasks per batch; default: the session's parallelism, or what its executors may become",
     ),

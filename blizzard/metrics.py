@@ -5,7 +5,6 @@ On a port or through the API for runs that last, as a textfile for those that do
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 
@@ -13,6 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import BatchResult
+from blizzard.outputs import open_output
 
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 RECOVERY_PATHS = ("log", "delta_checkpoint", "replay", "fresh", "refused")
@@ -167,12 +167,5 @@ class PrometheusTelemetry:
     def write_textfile(self, path: str) -> None:
         """For the textfile collector of a node exporter: whole, or as it was. The exporter runs as somebody else, and
         takes no notice of a name that does not end in .prom."""
-        temporary = f"{path}.{os.getpid()}.tmp"
-        try:
-            with open(temporary, "wb") as file:
-                os.fchmod(file.fileno(), 0o644)
-                file.write(self.text())
-            os.replace(temporary, path)
-        finally:
-            if os.path.exists(temporary):
-                os.unlink(temporary)
+        with open_output(path, mode=0o644) as file:
+            file.write(self.text())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,16 +9,18 @@ from itertools import islice
 from typing import Any
 
 from blizzard import api
+from blizzard.committing import new_run_id
 from blizzard.control import RunControl
 from blizzard.following import Following, follow
 from blizzard.inspection import checkpoints
-from blizzard.job import Job, open_existing
+from blizzard.job import Job
 from blizzard.metrics import PrometheusTelemetry
 from blizzard.ports import Progress
 from blizzard.report.facts import Live
 from blizzard.reporting import LiveReport
 from blizzard.serving import Answer, ApiServer
-from blizzard.store.uri import show_uri, without_secrets
+from blizzard.spark_gone import told_if_gone
+from blizzard.store.uri import show_uri
 from blizzard.summary import Summary
 
 _LISTED_CHECKPOINTS = 50
@@ -34,8 +35,8 @@ class Operation:
         self._telemetry = PrometheusTelemetry(job.pipeline)
         self._following = Following(total=summary)
         self._started = time.time()
-        self._run_id = run_id or os.urandom(6).hex()
-        self._live_report = LiveReport(job.config)
+        self._run_id = run_id or new_run_id()
+        self._live_report = LiveReport(job.request)
 
     def run(self, session: Callable[[], Any], begin_session: Callable[[], None], *, follows: bool) -> None:
         config, summary = self._job.config, self._following.total
@@ -64,16 +65,17 @@ class Operation:
                 return
 
     def _run_once(self, session: Callable[[], Any], begin_session: Callable[[], None], summary: Summary) -> None:
-        api.run_job(
-            session,
-            self._job,
-            summary,
-            progress=self._progress,
-            stop=self._control,
-            begin_session=begin_session,
-            telemetry=self._telemetry,
-            run_id=self._run_id,
-        )
+        with told_if_gone():
+            api.run_job(
+                session,
+                self._job,
+                summary,
+                progress=self._progress,
+                stop=self._control,
+                begin_session=begin_session,
+                telemetry=self._telemetry,
+                run_id=self._run_id,
+            )
 
     @contextmanager
     def _served(self) -> Iterator[None]:
@@ -145,8 +147,8 @@ class Operation:
     def _status(self) -> dict[str, Any]:
         return {
             "pipeline": self._job.pipeline,
-            "source": without_secrets(self._job.source.identity.root),
-            "table": without_secrets(show_uri(self._job.table_root)),
+            "source": self._job.source.identity.root,
+            "table": show_uri(self._job.table_root),
             "state": self._state(),
             "run_id": self._run_id,
             "uptime_seconds": round(time.time() - self._started, 1),
@@ -159,7 +161,7 @@ class Operation:
         }
 
     def _checkpoints(self) -> Answer:
-        rows = checkpoints(open_existing(self._job.config), self._job.pipeline)
+        rows = checkpoints(self._job.request.open_table(), self._job.pipeline)
         return Answer.json({"checkpoints": list(islice(rows, _LISTED_CHECKPOINTS))})
 
     def _page(self) -> Answer:

@@ -7,7 +7,7 @@ of the log names it: no commit, no compacted log, no Delta checkpoint, no pendin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import unquote
@@ -41,7 +41,12 @@ class Orphan:
 
 
 def find_orphans(
-    table: DeltaRsTable, quarantine_root: str | None, older_than: timedelta, access: Access = NO_ACCESS
+    table: DeltaRsTable,
+    quarantine_root: str | None,
+    older_than: timedelta,
+    access: Access = NO_ACCESS,
+    *,
+    quarantine_access: Access = NO_ACCESS,
 ) -> list[Orphan]:
     """In the table's folder, and in that of its quarantine table. Ages are by the store's clock."""
     if older_than < SHORTEST_AGE:
@@ -54,16 +59,16 @@ def find_orphans(
     pending = {name for state in states_in(txns) for name in state.pending_quarantine}
     found = list(_orphans_in(open_store(table.root, access), set(), older_than))
     if quarantine_root is not None:
-        found += _orphans_in(open_store(quarantine_root, access), pending, older_than)
+        found += _orphans_in(open_store(quarantine_root, quarantine_access), pending, older_than)
     return sorted(found, key=lambda orphan: orphan.path)
 
 
-def delete_orphans(orphans: list[Orphan], access: Access = NO_ACCESS) -> int:
-    """How many were deleted; one that is gone already is none."""
+def delete_orphans(orphans: list[Orphan], access: Callable[[str], Access]) -> int:
+    """How many were deleted; one that is gone already is none. `access` says how to get to a folder."""
     deleted = 0
     for orphan in orphans:
         folder, name = orphan.path.rsplit("/", 1)
-        deleted += open_store(folder, access).delete(name)
+        deleted += open_store(folder, access(folder)).delete(name)
     return deleted
 
 

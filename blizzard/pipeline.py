@@ -6,13 +6,15 @@ The only state that outlives a run is in the Delta log; after any doubt it is re
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from blizzard.core.late import Unexpected
 from blizzard.core.look import Listed, Look
 from blizzard.core.plan import TooManyPrefixes, count_backlog, is_drained, plan_batch
-from blizzard.core.state import CheckpointState
+from blizzard.core.recover import Fresh, Resume
+from blizzard.core.state import FOR_A_PERSON, CheckpointState, SourceState
 from blizzard.core.types import BatchPlan
-from blizzard.delta.commit import PositionMoved
+from blizzard.delta.commit import FilesGone, PositionMoved
 from blizzard.errors import BadData, Refused, Temporary
 from blizzard.inflight import CommitQueue
 from blizzard.ingesting import BatchIngest
@@ -21,18 +23,45 @@ from blizzard.starting import RunSettings, Start
 from blizzard.summary import Summary
 from blizzard.unexpected import tell
 
-# Reasons that do not go away by waiting.
-_FOR_A_PERSON = ("unreadable:", "wrong_compression:", "archived:")
+# How often a batch whose files were taken away is read by one run.
+_READ_AGAIN = 3
 
 
 def run_pipeline(ports: Ports, settings: RunSettings, summary: Summary) -> None:
     """Drain what is listed now. `summary` tells what was committed even when this raises."""
+    lost = 0
     while True:
         try:
             return _Run(ports, settings, summary).drain()
         except PositionMoved as moved:  # each time round, the log holds one more commit of ours
             ports.progress.warn(f"{moved}; recovering from the log")
             settings = replace(settings, start_from=None)  # it was said, and recorded in the first commit
+        except FilesGone as gone:
+            lost += 1
+            if lost == _READ_AGAIN:
+                raise
+            ports.progress.warn(f"{gone} Reading it again.")
+            if summary.commits:
+                settings = replace(settings, start_from=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstSteps:
+    """How a run begins: what it found, and the first batch; without one it is idle."""
+
+    recovered: Resume | Fresh
+    state: CheckpointState | None  # None: the table is yet to be made
+    listed: Listed
+    found: Unexpected
+    plan: BatchPlan | None
+    backlog: tuple[int, int]  # files and stored bytes
+    renews: bool
+
+
+def look_ahead(ports: Ports, settings: RunSettings, summary: Summary) -> FirstSteps:
+    """The first steps of `run_pipeline`, up to the first plan. They change what the ports and the cleaning let them
+    change: a settled quarantine, cleaned source files."""
+    return _Run(ports, settings, summary).look_ahead()
 
 
 class _Run:
@@ -55,7 +84,7 @@ class _Run:
             table = self._start.create_table()
         state, listed = self._start.begin(table, whole)
         self._held, begun_at = dict(listed.held), state.sequence
-        self._summary.backlog_files = count_backlog(state.source_state, listed.files)[0] + self._start.waiting_files
+        self._summary.backlog_files = count_backlog(state.source_state, listed.files, self._start.waiting)[0]
         look = Look(listed, state, self._settings.late.grace_ms)
         commits = CommitQueue(self._ports, self._settings, self._summary, table, state.delta_version, look)
         ingest = BatchIngest(self._ports, self._settings, self._summary, table, commits)
@@ -65,11 +94,38 @@ class _Run:
                 if not self._goes_on(state, listed, commits):
                     break
                 state = self._ingest_batch(state, listed, ingest, commits)
-            if self._start.renewal_due and state.sequence == self._summary.sequence and not self._summary.commits:
+            if self._renews(state):
                 commits.renew(state)
         if self._summary.sequence != begun_at:  # what is to be cleaned is committed
             self._start.clean_up(state, table, self._summary.sequence or 0)
         self._tell_held(state)
+
+    def look_ahead(self) -> FirstSteps:
+        table, state = self._ports.place.open(), None
+        if table is None:
+            listed = self._start.list_for_new_table()
+            position = self._start.recover(None).source_state
+            backlog = count_backlog(position, listed.files)
+        else:
+            state, listed = self._start.begin(table)
+            backlog = count_backlog(state.source_state, listed.files, self._start.waiting)
+            state = self._start.take_up_late(state)
+            position = state.source_state
+        self._held = dict(listed.held)
+        is_idle = is_drained(position, listed.files, self._held)
+        assert self._start.recovered is not None  # or it would have refused
+        return FirstSteps(
+            recovered=self._start.recovered,
+            state=state,
+            listed=listed,
+            found=self._start.found,
+            plan=None if is_idle else self._plan(position, listed, self._ports.ingestor.slots),
+            backlog=backlog,
+            renews=self._start.is_fragile or (is_idle and state is not None and self._renews(state)),
+        )
+
+    def _renews(self, state: CheckpointState) -> bool:
+        return self._start.renewal_due and state.sequence == self._summary.sequence and not self._summary.commits
 
     def _goes_on(self, state: CheckpointState, listed: Listed, commits: CommitQueue) -> bool:
         limit = self._settings.max_batches
@@ -84,7 +140,7 @@ class _Run:
     ) -> CheckpointState:
         """Read one batch, queue its commit, and return the state the next one is planned on."""
         planned_ms, slots = self._ports.clock.now_ms(), self._ports.ingestor.slots
-        plan = self._plan(state, listed, slots)
+        plan = self._plan(state.source_state, listed, slots)
         self._ports.progress.planned(plan, sequence=state.sequence + 1, backlog_files=self._summary.backlog_files or 0)
         state, result = ingest.run(plan, state, planned_ms=planned_ms)
         changed = dict.fromkeys(result.changed, "changed after it was listed")
@@ -96,10 +152,10 @@ class _Run:
         held = self._held | self._start.given_up
         return commits.add(state, plan, result, planned_ms=planned_ms, held=held)
 
-    def _plan(self, state: CheckpointState, listed: Listed, slots: int) -> BatchPlan:
+    def _plan(self, position: SourceState, listed: Listed, slots: int) -> BatchPlan:
         try:
             return plan_batch(
-                state.source_state,
+                position,
                 listed.files,
                 self._settings.limits,
                 slots=slots,
@@ -107,10 +163,13 @@ class _Run:
                 given_up=self._start.given_up,
             )
         except TooManyPrefixes as e:
-            raise Refused(
-                f"{e}. Nothing more was read. Choose a key with fewer values, or leave source.marks_per out.",
-                kind="too_many_prefixes",
-            ) from e
+            way_out = (
+                "The key of a pipeline that has begun cannot be changed. Move the parts that it has not begun into"
+                " another folder, and read that as another source, with a --pipeline name of its own"
+                if position.prefix_marks
+                else "Choose a key with fewer values, or leave source.marks_per out"
+            )
+            raise Refused(f"{e}. Nothing more was read. {way_out}.", kind="too_many_prefixes") from e
 
     def _tell_held(self, state: CheckpointState) -> None:
         """One file's trouble must not stop the others; trouble with all of them is no good end."""
@@ -131,7 +190,7 @@ class _Run:
             raise Temporary(
                 f"none of the new files could be read: {_first(unavailable)}. Run again.", kind="store_unavailable"
             )
-        unreadable = {path: why for path, why in self._held.items() if why.startswith(_FOR_A_PERSON)}
+        unreadable = {path: why for path, why in self._held.items() if why.startswith(FOR_A_PERSON)}
         if unreadable:
             raise BadData(
                 f"none of the new files could be read, {len(unreadable)} of them for a reason that stays:"

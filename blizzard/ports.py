@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from blizzard.core.batch import Checkpoint
 from blizzard.core.late import Scope
-from blizzard.core.log import CommitFacts, TableFacts
+from blizzard.core.log import CommitFacts, History, TableFacts
 from blizzard.core.look import Listed
-from blizzard.core.rollback import FileActions
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, DataFile, SourceFile, SourceIdentity
 from blizzard.schema import DeltaSchema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,9 @@ class Source(Protocol):
     def look(self, scope: Scope) -> Listed:
         """As much of it as is asked for, or more."""
 
+    def finish_asides(self, names: Sequence[str]) -> Sequence[str]:
+        """Delete or put back what a process that died has hidden. What a person has to look at is told."""
+
     def now_ms(self) -> int:
         """By the clock of the store that the files are in."""
 
@@ -88,6 +93,9 @@ class Table(Protocol):
     def commits_after(self, version: int) -> tuple[CommitFacts, ...]: ...
     def scan_back(self) -> Iterator[CommitFacts]: ...
     def append(self, request: CommitRequest) -> None: ...
+    def find_missing(self, files: Sequence[DataFile]) -> str | None:
+        """One of these that is not in the table's folder with its size; None where all are."""
+
     def make_durable(self, version: int) -> None: ...
     def check_writable(self) -> None:
         """Raises where the table has a feature that an append would break."""
@@ -98,8 +106,16 @@ class TableWithFiles(Table, Protocol):
 
     @property
     def is_append_only(self) -> bool: ...
-    def file_actions(self, version: int) -> FileActions | None:
-        """What that version did to the files of the table; None where its commit is gone."""
+    def history(self, pipeline: str, back_to: int) -> History | None:
+        """The log with what every commit did to files, back to this sequence of the pipeline; all of it that is left
+        where somebody has taken rows away since, or for sequence 0."""
+
+    @property
+    def sequence_column(self) -> str | None:
+        """The column that says which batch a row is from, if the table has one."""
+
+    def read_column(self, name: str) -> Iterator[pa.Array]:
+        """The values of one column in all data files, a part at a time."""
 
     def schema_at(self, version: int) -> DeltaSchema | None:
         """The schema as it was; None where that version can no longer be opened."""
@@ -111,11 +127,23 @@ class TableWithFiles(Table, Protocol):
 class Quarantine(Protocol):
     """Where bad records go."""
 
-    def settle(self, state: CheckpointState) -> None:
-        """Make the quarantine hold the bad records this committed state named; each once, however often it is asked."""
+    def announce(self, state: CheckpointState, files: Sequence[DataFile] = ()) -> CheckpointState:
+        """The state as it is to be committed: if its commit changes the quarantine, it names the quarantine table.
+        Raises where one of the files of its bad records is not there as it was written."""
 
-    def count(self) -> int:
-        """How many records it holds."""
+    def settle(self, state: CheckpointState) -> None:
+        """Make the quarantine hold the bad records this committed state named; each once, however often it is asked.
+        OutOfStep where it is not the quarantine that the state was written with, or not as far."""
+
+    def is_settled(self, state: CheckpointState) -> bool:
+        """Whether it holds them already. Raises as `settle` does."""
+
+    def count(self, pipeline: str | None = None, table_id: str | None = None) -> int:
+        """How many records it holds, of this pipeline and table or of all."""
+
+    def took_in(self, state: CheckpointState, sequences: Collection[int]) -> Collection[int]:
+        """Those of these sequences of the pipeline whose bad records all came here. What a person did with them
+        afterwards does not matter."""
 
 
 class TablePlace(Protocol):

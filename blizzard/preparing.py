@@ -7,12 +7,12 @@ import copy
 from blizzard.config import Config
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError, SchemaError
+from blizzard.request import Request
 from blizzard.schema import DeltaSchema
 from blizzard.schema.evolve import RESCUED_COLUMN
 from blizzard.schema.fit import schema_differences
 from blizzard.schema.layout import TableLayout, apply_layout, layout_of
 from blizzard.source.uri import SourceLocation
-from blizzard.store.access import Access
 from blizzard.tasks.policy import ParsePolicy, Unknown
 from blizzard.tasks.task import JobSpec
 
@@ -55,23 +55,22 @@ def layout_of_table(config: Config, table: DeltaRsTable) -> TableLayout:
 
 
 def job_spec(
-    config: Config,
+    request: Request,
     *,
     source: SourceLocation,
-    table_root: str,
-    quarantine_root: str,
-    table_access: Access,
     layout: TableLayout,
     indexed_columns: int,
     pipeline: str,
     run_id: str,
 ) -> JobSpec:
+    config = request.config
     return JobSpec(
         source_root=source.root,
         source_access=source.access,
-        table_access=table_access,
+        table_access=request.table_access,
+        quarantine_access=request.quarantine_access,
         compression=config["source.compression"],
-        table_root=table_root,
+        table_root=request.table_root,
         layout=layout,
         pipeline=pipeline,
         run_id=run_id,
@@ -79,7 +78,7 @@ def job_spec(
         codec=config["table.compression"],
         max_record_bytes=config["limits.max_record_bytes"],
         indexed_columns=indexed_columns,
-        quarantine_root=quarantine_root,
+        quarantine_root=request.quarantine_root,
         parsing=parse_policy(config),
         bad=config.bad_policy,
     )

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any, TextIO
 
-import orjson
-
 from blizzard.core.types import BatchPlan, BatchResult
+from blizzard.printing import as_lines, json_text
+from blizzard.shown import shown
+from blizzard.streams import put_err
 
 _BAR_WIDTH = 24
 
@@ -22,8 +23,9 @@ class TerminalProgress:
     """A bar over the files of this run, redrawn at each step of a batch."""
 
     def __init__(self, out: TextIO | None = None) -> None:
-        self._out = out or sys.stderr
-        self._bar = self._out.isatty()
+        self._out = out
+        shown_on = out or sys.stderr
+        self._bar = shown_on is not None and shown_on.isatty()
         self._done = self._total = self._records = 0
         self._bytes = 0
         self._started: float | None = None
@@ -56,7 +58,7 @@ class TerminalProgress:
 
     def close(self) -> None:
         if self._bar and self._total:
-            self._out.write("\n")
+            _write(self._out, "\n")
 
     def _rate(self) -> str:
         seconds = time.monotonic() - self._started if self._started is not None else 0.0
@@ -64,18 +66,17 @@ class TerminalProgress:
 
     def _line(self, message: str) -> None:
         clear = "\r\x1b[K" if self._bar else ""
-        self._out.write(f"{clear}{message}\n")
-        self._out.flush()
+        _write(self._out, clear + as_lines(self._out or sys.stderr, [shown(message)]))
 
     def _draw(self, what: str) -> None:
         if not self._bar:
             return
         filled = _BAR_WIDTH * self._done // max(self._total, 1)
         bar = "█" * filled + "░" * (_BAR_WIDTH - filled)
-        self._out.write(
-            f"\r\x1b[K{bar} {self._done}/{self._total} files  {self._records:,} records  {self._rate()}  {what}"
+        _write(
+            self._out,
+            f"\r\x1b[K{bar} {self._done}/{self._total} files  {self._records:,} records  {self._rate()}  {what}",
         )
-        self._out.flush()
 
 
 class JsonProgress:
@@ -83,7 +84,7 @@ class JsonProgress:
     sequence (that the line is about, or that was planned last), batch (its number in this run) and message."""
 
     def __init__(self, pipeline: str | None, run_id: str | None = None, out: TextIO | None = None) -> None:
-        self._out, self._pipeline, self._run_id = out or sys.stderr, pipeline, run_id
+        self._out, self._pipeline, self._run_id = out, pipeline, run_id
         self._lock = threading.Lock()
         self._first: int | None = None
         self._newest: int | None = None
@@ -133,14 +134,17 @@ class JsonProgress:
             "message": message,
             **fields,
         }
-        text = orjson.dumps({k: _printable(v) for k, v in said.items()}).decode()
+        text = json_text(said, verbatim=("level", "pipeline"))
         with self._lock:
-            self._out.write(text + "\n")
-            self._out.flush()
+            _write(self._out, as_lines(self._out or sys.stderr, [text]))
 
 
-def _printable(value: Any) -> Any:
-    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+def _write(out: TextIO | None, text: str) -> None:
+    if out is None:
+        put_err(text)  # nobody who does not listen to stderr stops a run
+    else:
+        out.write(text)
+        out.flush()
 
 
 @contextmanager

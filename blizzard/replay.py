@@ -7,27 +7,27 @@ records were taken. `settle` makes the quarantine table follow; if this process 
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 
+from blizzard.committing import Committing, Intent, new_run_id
 from blizzard.control import NeverStop
 from blizzard.core.bad import BadPolicy
-from blizzard.core.batch import renewed_state, seal
+from blizzard.core.batch import renewed_state
+from blizzard.core.quarantine import lead_quarantine
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, Budget, TaskPlan
-from blizzard.delta.commit import commit_batch
-from blizzard.delta.quarantine import DeltaRsQuarantine, replay_marks
+from blizzard.delta.leaving import replay_marks
+from blizzard.delta.quarantine import DeltaRsQuarantine
 from blizzard.errors import ConfigError, Refused
 from blizzard.inflight import CommitQueue, ThreadBackground
 from blizzard.ingesting import BatchIngest
 from blizzard.job import Job, SystemClock, open_for_writing
-from blizzard.ports import CommitRequest, Ports, Progress, StopRequest, Table
+from blizzard.ports import Ports, Progress, StopRequest, Table
 from blizzard.preparing import layout_of_table, parse_policy, with_rescued_column
 from blizzard.progress import SilentProgress
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
 from blizzard.starting import RunSettings, Start
-from blizzard.store import open_store
 from blizzard.summary import Summary
 from blizzard.tasks.quarantine import Selection
 from blizzard.tasks.reparse import Reparsing
@@ -72,27 +72,26 @@ def replay(ports: Ports, ingestor: QuarantineIngestor, settings: RunSettings, ch
     if rows == 0:
         _forget(ingestor.spec, result)
         return Replayed(replayed=0, still_bad=still_bad, sequence=state.sequence, delta_version=table.version)
-    after = state_after(state, chosen, result, batch_id=os.urandom(8).hex(), now_ms=ports.clock.now_ms())
-    checkpoint = seal(after, result, kind="replay")
+    after = state_after(state, chosen, result, batch_id=result.batch_id, now_ms=ports.clock.now_ms())
     reach("replay.before_commit")
-    version = commit_batch(
-        table,
-        CommitRequest.of(checkpoint, result.files),
-        after,
-        planned_ms=planned_ms,
-        attempts=settings.commit_attempts,
+    committing = Committing(
+        table=table,
+        quarantine=ports.quarantine,
         clock=ports.clock,
         progress=ports.progress,
+        attempts=settings.commit_attempts,
     )
-    ports.quarantine.settle(after)
-    return Replayed(replayed=rows, still_bad=still_bad, sequence=after.sequence, delta_version=version)
+    sequence, version = committing.commit_edit(
+        Intent(position=after, result=result, planned_ms=planned_ms, kind="replay")
+    )
+    return Replayed(replayed=rows, still_bad=still_bad, sequence=sequence, delta_version=version)
 
 
 def _begin(ports: Ports, settings: RunSettings, summary: Summary, table: Table) -> CheckpointState:
     try:
         return Start(ports, settings, summary).go_on(table)
     except Refused as e:
-        if e.kind != "table_has_data":
+        if e.kind not in ("table_has_data", "source_read_by_other"):
             raise
         raise Refused(
             f"pipeline {settings.pipeline!r} has no position in this table, so nothing in quarantine is its own. Give"
@@ -103,7 +102,7 @@ def _begin(ports: Ports, settings: RunSettings, summary: Summary, table: Table) 
 
 def replay_job(job: Job, chosen: Selection, *, progress: Progress | None = None) -> Replayed:
     """Replay what a pipeline has in quarantine, under the configuration its runs are given."""
-    config, run_id, progress = job.config, os.urandom(6).hex(), progress or SilentProgress()
+    config, run_id, progress = job.config, new_run_id(), progress or SilentProgress()
     parsing, table = parse_policy(config), open_for_writing(job)
     if table is None:
         raise ConfigError(f"there is no Delta table at {job.table_root}", kind="table_not_found")
@@ -132,18 +131,19 @@ def state_after(
     state: CheckpointState, chosen: Selection, result: BatchResult, *, batch_id: str, now_ms: int
 ) -> CheckpointState:
     """The position in the source stays where it was."""
-    return replace(
+    after = replace(
         renewed_state(state, batch_id=batch_id, now_ms=now_ms),
         add_path=result.files[0].path,
         pending_quarantine=tuple(f.path for f in result.quarantine),
         replayed=replay_marks(chosen),
     )
+    return lead_quarantine(after)
 
 
 def _forget(spec: JobSpec, result: BatchResult) -> None:
     """Nothing was committed, so nobody has heard of these files."""
     for file in result.quarantine:
-        open_store(spec.quarantine_root, spec.table_access).delete(file.path)
+        spec.quarantine.delete(file.path)
 
 
 class QuarantineIngestor:

@@ -6,23 +6,27 @@ this process dies; so a crash at any point leaves the table before the rollback 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from blizzard.core.batch import rolled_back_state, seal
-from blizzard.core.log import CommitFacts, fence_version
-from blizzard.core.recover import Fresh, Refuse
-from blizzard.core.rollback import FileActions, RollbackPlan, check_sources, plan_rollback
+import orjson
+import pyarrow.compute as pc
+
+from blizzard.committing import Committing, Intent, new_batch_id, new_run_id
+from blizzard.core.batch import rolled_back_state
+from blizzard.core.judge import Judged, judge_history
+from blizzard.core.log import CommitFacts, FileActions, History, fence_version, pipelines_of
+from blizzard.core.recover import Fresh, Resume, decide_recovery
+from blizzard.core.refuse import Refuse
+from blizzard.core.rollback import RollbackPlan, check_sources, plan_rollback
 from blizzard.core.state import CheckpointState
-from blizzard.core.types import BatchResult, SourceFile, SourceIdentity
-from blizzard.delta.commit import commit_batch
+from blizzard.core.types import SourceFile, SourceIdentity
 from blizzard.errors import Refused
-from blizzard.ports import Clock, CommitRequest, Progress, Quarantine, TableWithFiles
+from blizzard.ports import Clock, Progress, Quarantine, TableWithFiles
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
-from blizzard.starting import state_to_go_on_from
+from blizzard.settling import settle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +44,11 @@ class Rollback:
         plan = self.plan
         files = plan.source_files
         named = ", ".join(files[:5]) + (", …" if len(files) > 5 else "")
+        if not plan.superseded:
+            return [
+                f"pipeline {self.current.pipeline} stays at sequence {self.current.sequence}: {plan.records:,} records"
+                f" that were taken back before it leave the table again, in {len(plan.files)} Parquet files"
+            ]
         told = [
             f"pipeline {self.current.pipeline}: sequence {self.current.sequence} goes back to {plan.target.sequence}",
             f"{len(plan.superseded)} commits are taken back: {plan.records:,} records leave the table, in"
@@ -67,23 +76,26 @@ def prepare_rollback(
     scan_commits: int = 100,
 ) -> Rollback:
     """Everything that must hold, read from the table as it is now. Raises Refused where something does not."""
-    recovery = state_to_go_on_from(table, pipeline=pipeline, source=source, scan_commits=scan_commits)
-    if isinstance(recovery, Fresh):
+    current = position_to_leave(table, pipeline=pipeline, source=source, scan_commits=scan_commits)
+    history = table.history(pipeline, to)
+    if current is None or history is None:
         raise Refused(f"pipeline {pipeline!r} has committed nothing to this table", kind="rollback_target")
-    if table.is_append_only:
-        raise Refused("the table is append-only (delta.appendOnly): nothing may be removed from it", kind="append_only")
-    history = _history(table, pipeline, to)
-    plan = plan_rollback(history, current=recovery.state, to=to)
-    refusal = plan if isinstance(plan, Refuse) else check_sources(plan, listing)
-    if refusal is not None or isinstance(plan, Refuse):
-        assert refusal is not None
+    plan = plan_going_back(table, history, current, to)
+    refusal = check_sources(plan, listing)
+    if refusal is not None:
         raise Refused(refusal.message, kind=refusal.kind)
+    if table.is_append_only and plan.files:
+        raise Refused(
+            "the table is append-only (delta.appendOnly): nothing may be removed from it. Nothing was changed. If you"
+            " may, set the property to false, roll back, and set it again.",
+            kind="append_only",
+        )
     then = table.schema_at(plan.first_version - 1)
     later = () if then is None else _later_columns(then, table.schema)
     metadata = None
     if with_schema and later:
         assert then is not None
-        _require_nobody_uses(later, history, plan)
+        _require_nobody_uses(later, history.commits, plan)
         metadata = table.metadata_action(_fitting(then, table.schema))
     elif with_schema and then is None:
         raise Refused(
@@ -91,20 +103,64 @@ def prepare_rollback(
             f" on are gone. Leave --with-schema out, and the columns stay.",
             kind="rollback_schema",
         )
-    return Rollback(current=recovery.state, plan=plan, version=table.version, later_columns=later, metadata=metadata)
+    return Rollback(current=current, plan=plan, version=table.version, later_columns=later, metadata=metadata)
 
 
-def _history(table: TableWithFiles, pipeline: str, to: int) -> list[tuple[CommitFacts, FileActions]]:
-    """Commits from the newest back to the one of sequence `to`, or as far as they go."""
-    found = []
-    for commit in table.scan_back():
-        actions = table.file_actions(commit.version)
-        if actions is None:
-            break
-        found.append((commit, actions))
-        if to > 0 and fence_version(commit, pipeline) == to:
-            break
-    return found
+def position_to_leave(
+    table: TableWithFiles, *, pipeline: str, source: SourceIdentity | None, scan_commits: int
+) -> CheckpointState | None:
+    """The newest position, also where the table no longer holds what it says: going back is the way out of that."""
+    facts = table.observe(pipeline, scan_commits=scan_commits)
+    recovery = decide_recovery(facts, pipeline=pipeline, source=source, start_from=None)
+    match recovery:
+        case Fresh():
+            return None
+        case Resume(state=state):
+            return state
+        case Refuse(kind="table_rewritten") if (found := pipelines_of(facts.commits).get(pipeline)) is not None:
+            _, state = found
+            newest = max(fence_version(c, pipeline) or 0 for c in facts.commits)
+            # A damaged payload must not make an older position the one that is left.
+            if state.sequence != newest or (source is not None and state.source != source):
+                raise Refused(recovery.message, kind=recovery.kind)
+            return state
+        case Refuse(kind=kind, message=message):
+            raise Refused(message, kind=kind)
+
+
+def plan_going_back(table: TableWithFiles, history: History, current: CheckpointState, to: int) -> RollbackPlan:
+    judged = judge_history(history, current.pipeline)
+    plan = plan_rollback(history, judged, current=current, to=to)
+    if isinstance(plan, Refuse) and plan.kind == "rollback_files":
+        out = _proven_out(table, judged, to)
+        plan = plan_rollback(history, judged, current=current, to=to, proven_out=out) if out else plan
+    if isinstance(plan, Refuse):
+        raise Refused(plan.message, kind=plan.kind)
+    return plan
+
+
+def _proven_out(table: TableWithFiles, judged: Judged, after: int) -> set[int]:
+    """Later sequences of which the table holds no row: somebody has deleted them on purpose. Only where every file of
+    them said in its rows which sequence it is from."""
+    column = table.sequence_column
+    if column is None:
+        return set()
+    said = {
+        s
+        for s, own in judged.own.items()
+        if s > after and all(_says(add, column, s) for add in own.actions.adds.values())
+    }
+    for values in table.read_column(column):
+        said.difference_update(value for value in pc.unique(values).to_pylist() if value is not None)
+    return said
+
+
+def _says(add: Mapping[str, Any], column: str, sequence: int) -> bool:
+    try:
+        stats = orjson.loads(add["stats"])
+        return bool(stats["minValues"][column] == stats["maxValues"][column] == sequence)
+    except (KeyError, TypeError, orjson.JSONDecodeError):
+        return False
 
 
 def _later_columns(then: DeltaSchema, now: DeltaSchema) -> tuple[str, ...]:
@@ -154,25 +210,27 @@ def apply_rollback(
     progress: Progress,
 ) -> tuple[int, int]:
     """The sequence and the version it was committed in."""
-    quarantine.settle(rollback.current)  # what the last commit left pending comes first
+    # What the last commit left pending comes first.
+    settle(quarantine, table, rollback.current, since=rollback.version)
     planned_ms = clock.now_ms()
     before = replace(
         rollback.current,
-        run_id=os.urandom(6).hex(),
+        run_id=new_run_id(),
         delta_version=rollback.version,
         schema_fingerprint=table.schema_fingerprint,
     )
-    after = rolled_back_state(before, rollback.plan, batch_id=os.urandom(8).hex(), now_ms=planned_ms)
-    checkpoint = seal(
-        after,
-        BatchResult(),
+    after = rolled_back_state(before, rollback.plan, batch_id=new_batch_id(), now_ms=planned_ms)
+    intent = Intent(
+        position=after,
+        planned_ms=planned_ms,
         kind="rollback",
         rolled_back_to=rollback.plan.target.sequence,
         superseded=rollback.plan.superseded,
+        removes=rollback.plan.files,
+        metadata=rollback.metadata,
     )
-    request = replace(CommitRequest.of(checkpoint, ()), removes=rollback.plan.files, metadata=rollback.metadata)
 
-    def verify() -> None:
+    def look_again() -> None:
         """The table may be a later version by now, and the source another."""
         again = prepare_rollback(
             table,
@@ -186,8 +244,5 @@ def apply_rollback(
         if (again.plan, again.metadata) != (rollback.plan, rollback.metadata):
             raise Refused("the table changed meanwhile; nothing was rolled back. Run again.", kind="rollback_changed")
 
-    version = commit_batch(
-        table, request, after, planned_ms=planned_ms, attempts=8, clock=clock, progress=progress, verify=verify
-    )
-    quarantine.settle(after)
-    return after.sequence, version
+    committing = Committing(table=table, quarantine=quarantine, clock=clock, progress=progress)
+    return committing.commit_edit(intent, look_again=look_again)

@@ -10,6 +10,7 @@ import base64
 import errno
 import hmac
 import ipaddress
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -21,9 +22,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-import orjson
-
 from blizzard.errors import ConfigError
+from blizzard.printing import json_text
 
 _JSON = "application/json"
 _MAX_BODY_BYTES = 64 * 1024
@@ -52,7 +52,7 @@ class Answer:
 
     @staticmethod
     def json(value: Any, status: int = 200) -> Answer:
-        return Answer(status=status, body=orjson.dumps(value) + b"\n")
+        return Answer(status=status, body=json_text(value).encode() + b"\n")
 
 
 View = Callable[[], Answer]
@@ -139,8 +139,8 @@ class ApiServer:
 def parse_address(text: str) -> tuple[str, int]:
     """`HOST:PORT`, `[::1]:PORT`, or `:PORT` and `PORT` for loopback. Port 0 is any that is free."""
     host, _, port = text.rpartition(":")
-    if not port.isdecimal() or not 0 <= int(port) <= 65535:
-        raise ConfigError(f"an address is HOST:PORT, such as 127.0.0.1:8080, not {text!r}", kind="usage")
+    if not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
+        raise ConfigError(f"an address is HOST:PORT, such as 127.0.0.1:8080, not {text[:100]!r}", kind="usage")
     return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 
@@ -184,15 +184,24 @@ def _refusal(method: str, headers: Message, token: str | None) -> Answer | None:
 def _knows(authorization: str, token: str, method: str) -> bool:
     """A browser asks its user for the token, as a password, and sends it along by itself from then on. That is enough
     to look, and not enough to act: the page sends the token on purpose."""
-    scheme, _, given = authorization.partition(" ")
+    scheme, _, sent = authorization.partition(" ")
+    given = sent.strip().encode("latin-1", "replace")  # the bytes as they came: that is how a header is decoded
     if scheme.lower() == "basic" and method == "GET":
         try:
-            given = base64.b64decode(given, validate=True).decode().partition(":")[2]
+            given = base64.b64decode(given, validate=True).partition(b":")[2]
         except ValueError:
             return False
     elif scheme.lower() != "bearer":
         return False
-    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), token.encode())
+    return any(hmac.compare_digest(given, form) for form in _as_sent(token))
+
+
+def _as_sent(token: str) -> list[bytes]:
+    """Most clients send UTF-8; some, Python's own among them, the one byte a character that a header was made for."""
+    forms = [token.encode("utf-8", "surrogateescape")]
+    with suppress(UnicodeEncodeError):
+        forms.append(token.encode("latin-1"))
+    return forms
 
 
 def _handler(gets: dict[str, View], posts: dict[str, View], token: str | None) -> type[BaseHTTPRequestHandler]:
@@ -210,7 +219,11 @@ def _handler(gets: dict[str, View], posts: dict[str, View], token: str | None) -
 
         def do_POST(self) -> None:
             length = self.headers.get("Content-Length", "0")
-            if length.isdecimal() and int(length) <= _MAX_BODY_BYTES and "Transfer-Encoding" not in self.headers:
+            if (
+                re.fullmatch("[0-9]{1,9}", length)
+                and int(length) <= _MAX_BODY_BYTES
+                and "Transfer-Encoding" not in self.headers
+            ):
                 self.rfile.read(int(length))  # nothing is said there, but the next request begins after it
             else:
                 self.close_connection = True

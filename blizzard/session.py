@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from blizzard.errors import ConfigError, Temporary, connect_without_jvm
 from blizzard.java import check_java_after_failure, require_java
+from blizzard.spark_gone import is_gone, keep_quiet_about_its_end, raise_if_gone
 
 SUPPORTED_SPARK = ((3, 5), (5,))
 # For a session on this machine only: no web page, no port beyond loopback, no Spark log between our lines.
@@ -64,7 +65,19 @@ class LazySession:
         if self._session is None and self._starting is not None and self._starting.exception() is None:
             self._session, self._owned = self._starting.result()  # begun and never asked for
         if self._owned:
-            self._session.stop()
+            try:
+                self._session.stop()
+            except Exception:
+                if not is_gone():
+                    raise
+
+    def __enter__(self) -> LazySession:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        self.stop()
+        if isinstance(error, Exception):
+            raise_if_gone(error)
 
     def _start_into(self, starting: Future[tuple[Any, bool]]) -> None:
         try:
@@ -106,11 +119,14 @@ def _start(conf: Mapping[str, str], with_delta: bool) -> tuple[Any, bool]:
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
-        return builder.getOrCreate(), not submitted
+        session = builder.getOrCreate()
+        if not submitted:
+            keep_quiet_about_its_end(session)
+        return session, not submitted
     except Exception as e:
         if not submitted:
             check_java_after_failure(pyspark.__version__)
-        raise Temporary(f"the Spark session could not be started: {e}", kind="spark_session") from e
+        raise Temporary(f"the Spark session could not be started: {_line(e)}", kind="spark_session") from e
 
 
 def require_spark(version: str) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import orjson
+from blizzard.printing import json_text
+
+# Words that others decide by. None is from a configuration that holds secrets.
+_OURS = ("status", "error_kind", "attempt", "pipeline", "recovery")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,6 +37,8 @@ class Summary:
     late_files: int = 0
     rewritten_files: int = 0
     held_files: int = 0  # left to the next run: young, unreadable, or changed while they were read
+    cleaned_files: int = 0  # archived or deleted after their ingest
+    kept_files: int = 0  # not archived or deleted: they have the only copy of a line
     backlog_files: int | None = None
     bytes_read: int = 0
     seconds: float = 0.0
@@ -41,18 +46,10 @@ class Summary:
     recovery: str | None = None
 
     def to_json(self) -> str:
-        # File names may hold bytes that are not UTF-8; the object must be printed whatever is in it.
-        fields = {k: _printable(v) for k, v in self.to_dict().items()}
-        return orjson.dumps(fields).decode()
+        return json_text(self.to_dict(), verbatim=_OURS)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {
             "seconds": round(self.seconds, 3),
             "blocked_seconds": round(self.blocked_seconds, 3),
         }
-
-
-def _printable(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_printable(item) for item in value]
-    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

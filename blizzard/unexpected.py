@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from blizzard.core.late import LatePolicy, Unexpected
-from blizzard.core.look import Listed, digest_files, young_files
+from blizzard.core.late import LatePolicy, Unexpected, files_to_take_up
+from blizzard.core.look import Listed, digest_files, settled_files, young_files
 from blizzard.core.state import GIVEN_UP, CheckpointState, RecordsRead, SourceState, entry_bytes
 from blizzard.core.types import find_file
 from blizzard.errors import BadData, Refused
@@ -21,6 +21,13 @@ _DONE = {
     "report": "not read again",
     "ignore": "left out",
 }
+_ONE_BY_ONE = {
+    "late": "To read one: blizzard checkpoint reset --file NAME --from-record 0 --yes. To leave one out: blizzard"
+    " checkpoint skip --file NAME --yes. Or change the policy: ingest reads all of them, once.",
+    "rewritten": "Put the original back; or, if lines were added at its end, read those after the first N: blizzard"
+    " checkpoint reset --file NAME --from-record N --yes; or leave the table as it is: blizzard checkpoint skip --file"
+    " NAME --yes. The policy ingest reads them whole, beside the rows that are in the table already.",
+}
 
 
 class FilesToTakeUp:
@@ -28,21 +35,23 @@ class FilesToTakeUp:
         self._progress, self._policy, self._summary = progress, policy, summary
         self._waiting: list[str] = []  # to be read although their mark has passed them
         self._listed: Listed | None = None
+        self.found = Unexpected()
         self.given_up: dict[str, str] = {}  # of those, files that go to quarantine unread, and why
 
     @property
-    def waiting(self) -> int:
-        return len(self._waiting)
+    def waiting(self) -> tuple[str, ...]:
+        return tuple(self._waiting)
 
     def decide(self, found: Unexpected, state: CheckpointState, listed: Listed) -> CheckpointState:
         """The state to plan on. Raises where the policy is not to go on."""
-        self._listed = listed
+        self._listed, self.found = listed, found
         self.given_up |= {path: why for path, why in state.held_back.items() if why in GIVEN_UP}
         self._summary.late_files, self._summary.rewritten_files = len(found.late), len(found.rewritten)
         why = "they sort at or before the mark and were never ingested"
         self._apply(found.late, self._policy.late, "late", why)
         self._apply(found.rewritten, self._policy.rewritten, "rewritten", "they changed after they were ingested")
         self._apply_unclear(found.unclear)
+        self._waiting += files_to_take_up(found, self._policy)
         state = self._forget_gone(state, listed)
         return state if self._waiting else self._looked(state, listed)
 
@@ -75,12 +84,10 @@ class FilesToTakeUp:
         if policy == "fail":
             raise BadData(
                 f"{len(paths)} files are {kind}: {why}: {_listed_names(paths)}. Nothing was read, since"
-                f" {kind}_files.policy is fail.",
+                f" {kind}_files.policy is fail. {_ONE_BY_ONE[kind]}",
                 kind=f"{kind}_files",
             )
         tell(self._progress, paths, f"{kind}: {why}; {_DONE[policy]}")
-        if policy in ("ingest", "quarantine"):
-            self._waiting += paths
         if policy == "quarantine":
             self.given_up |= dict.fromkeys(paths, kind)
 
@@ -91,8 +98,10 @@ class FilesToTakeUp:
             raise Refused(
                 f"{len(paths)} files sort at or before the mark and are younger than the last look at the whole source,"
                 f" but the ledgers that would say whether they were ingested are gone from the log:"
-                f" {_listed_names(paths)}. Reading them could double records, leaving them out could lose some. Say"
-                f" which with --set late_files.unclear=ingest or =ignore, for one run.",
+                f" {_listed_names(paths)}. Look which of them the table holds. One that it holds: blizzard checkpoint"
+                f" skip --file NAME --yes. One that it does not: blizzard checkpoint reset --file NAME --from-record 0"
+                f" --yes. Or all at once, for one run: --set late_files.unclear=ignore if it holds every one of"
+                f" them (others would be lost), =ingest if it holds none (others would be doubled).",
                 kind="late_unclear",
             )
         tell(
@@ -100,8 +109,6 @@ class FilesToTakeUp:
             paths,
             f"late or rewritten, no ledger is left that says which; {_DONE[self._policy.unclear]}",
         )
-        if self._policy.unclear == "ingest":
-            self._waiting += paths
 
     def _forget_gone(self, state: CheckpointState, listed: Listed) -> CheckpointState:
         """Files that were held back before anything was taken of them, and are no longer in the source."""
@@ -122,7 +129,13 @@ class FilesToTakeUp:
             return state
         state = replace(state, relist_watermark_ms=listed.at_ms, relist_names=len(listed.files))
         young = young_files(listed.files, state, self._policy.grace_ms)
-        return replace(state, young_names=digest_files(young))
+        state = replace(state, young_names=digest_files(young))
+        settled = self.found.settled_names
+        if settled is None:
+            return state
+        if files_to_take_up(self.found, self._policy):  # they are named now
+            settled = digest_files(settled_files(listed.files, state))
+        return replace(state, settled_names=settled, names_compared_ms=listed.at_ms)
 
 
 def _listed_names(paths: tuple[str, ...]) -> str:

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from blizzard.redaction import of_one_command
 from blizzard.testing.samples import write_events
 from tests.drivers import Driver, job, run
 from tests.s3.spark import S3A_EXCLUDES, S3A_PACKAGES
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("default")
+
+
+@pytest.fixture(autouse=True)
+def no_jvm_by_mistake(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that finds work begins a session. In a test that is not about Spark it must not: this process can have
+    one JVM only, and the tests of Spark that come after it need one with Delta's JARs."""
+    if not {"spark", "cluster"} & {mark.name for mark in request.node.iter_markers()}:
+
+        def start(*_: object) -> None:
+            raise AssertionError("a test that is not marked as spark started Spark in this process")
+
+        monkeypatch.setattr("blizzard.session.LazySession._start", start)
+
+
+@pytest.fixture(autouse=True)
+def secrets_of_one_test() -> Iterator[None]:
+    """What a test gives as a secret is hidden from every text of this process: from those of later tests too, unless
+    it is forgotten. A wrong key called "wrong" once took that word out of messages that another test looked at."""
+    with of_one_command():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +78,10 @@ def spark() -> Iterator[Any]:
         .config("spark.jars.excludes", ",".join(S3A_EXCLUDES))
     )
     packages = [] if pyspark.__version__.startswith("3.") else S3A_PACKAGES
-    session = configure_spark_with_delta_pip(builder, extra_packages=packages).getOrCreate()
+    # Two processes that download the same JARs for the first time break each other's files.
+    with open(os.path.join(tempfile.gettempdir(), "blizzard-tests-jars.lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        session = configure_spark_with_delta_pip(builder, extra_packages=packages).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

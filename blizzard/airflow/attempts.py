@@ -19,6 +19,7 @@ from blizzard.airflow.requirements import (
     AirflowSkipException,
     installed_by,
 )
+from blizzard.shown import shown
 
 _LOG = logging.getLogger("airflow.task")  # ends up in the task's own log
 
@@ -83,15 +84,18 @@ def settle(
         service_said="" if service_error is None else str(service_error),
         tried_before=context["ti"].try_number > 1,
     )
-    match decide(ended, skips_when_idle=skips_when_idle):
-        case Success(reason):
-            _LOG.info("blizzard: %s", reason)
-        case Skip(reason):
-            raise AirflowSkipException(f"blizzard: {reason}")
-        case Retry(reason, kind):
-            raise AirflowException(f"blizzard: {reason} ({kind}; worth a retry)")
-        case Fail(reason, kind):
-            raise AirflowFailException(f"blizzard: {reason} ({kind}; a retry would not help)")
+    decided = decide(ended, skips_when_idle=skips_when_idle)
+    # A service repeats the command that it was given, and names of files may hold anything.
+    reason = f"blizzard: {shown(decided.reason)}"
+    match decided:
+        case Success():
+            _LOG.info("%s", reason)
+        case Skip():
+            raise AirflowSkipException(reason)
+        case Retry():
+            raise AirflowException(f"{reason} ({decided.kind}; worth a retry)")
+        case Fail():
+            raise AirflowFailException(f"{reason} ({decided.kind}; a retry would not help)")
 
 
 def is_about_the_task(error: BaseException) -> bool:

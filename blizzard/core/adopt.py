@@ -12,7 +12,9 @@ from urllib.parse import unquote
 
 from blizzard.core.codec import CodecError, decode_state
 from blizzard.core.log import TableFacts, Txn, fence_version
-from blizzard.core.recover import Refuse, check_rewrites
+from blizzard.core.names import is_name
+from blizzard.core.recover import check_rewrites
+from blizzard.core.refuse import Refuse
 from blizzard.core.state import FINISHED, FileProgress, Finished, RecordsRead, RustCheckpointState, SourceState
 from blizzard.core.types import SourceFile, SourceIdentity, find_file
 
@@ -64,12 +66,12 @@ def decide_adoption(
     facts: TableFacts | None, *, pipeline: str, source: SourceIdentity, listing: Sequence[SourceFile]
 ) -> Adoption | Refuse:
     if facts is not None and (facts.fence or any(fence_version(c, pipeline) for c in facts.commits)):
-        return _refuse(f"pipeline {pipeline!r} has a position of its own in this table already. Leave --adopt out")
+        return _refuse(f"pipeline {pipeline!r} has a position of its own in this table already", "Leave --adopt out")
     found = find_rust_state(facts) if facts is not None else None
     if found is None:
         return _refuse("the table's log holds no position of the Rust program")
     state, version = found
-    rewritten = check_rewrites((c for c in facts.commits if c.version > version), None) if facts is not None else None
+    rewritten = check_rewrites(c for c in facts.commits if c.version > version) if facts is not None else None
     if rewritten is not None:
         return _refuse(f"its position is of version {version}, and since then: {rewritten.message}")
     names: dict[str, FileProgress] = {}
@@ -84,7 +86,7 @@ def decide_adoption(
                 file = find_file(listing, name)
                 if file is None:
                     return _refuse(
-                        f"{path} is in progress there ({records} records read) and is not in the source. Put it back"
+                        f"{path} is in progress there ({records} records read) and is not in the source", "Put it back"
                     )
                 # Whether it is still the same file, its position does not say.
                 names[name] = RecordsRead(records=records, size_bytes=file.size_bytes, etag=file.etag)
@@ -107,7 +109,8 @@ def _name_below(path: str, root: str) -> str | None:
         roots += [f"file://{unquote(rest)}", unquote(rest)]
     for candidate in roots:
         if path.startswith(candidate.rstrip("/") + "/"):
-            return path.removeprefix(candidate.rstrip("/") + "/") or None
+            name = path.removeprefix(candidate.rstrip("/") + "/")
+            return name if is_name(name) else None
     return None
 
 
@@ -120,8 +123,39 @@ def _elsewhere(path: str, source: SourceIdentity) -> Refuse:
     return _refuse(f"its position names {path}, which is not below the source {source.root}")
 
 
-def _refuse(why: str) -> Refuse:
+_BY_HAND = (
+    "Find the last file NAME of this source whose records are all in the table, with none of a later file, and begin"
+    " with --start-from after:NAME; --start-from beginning is right only if the table holds no record of this source"
+)
+
+
+def _refuse(why: str, way_out: str = _BY_HAND) -> Refuse:
+    return Refuse(kind="adopt_rejected", message=f"--adopt: {why}. Nothing was changed. {way_out}.")
+
+
+def check_rust_reader(facts: TableFacts, source: SourceIdentity, begins_at: SourceState) -> Refuse | None:
+    """Whether a pipeline that begins there would read what the Rust program has read of this source."""
+    found = find_rust_state(facts)
+    if found is None:
+        return None
+    state, version = found[0].source_state, found[1]
+    named = {path: _name_below(path, source.root) for path in (*state.files, state.last_committed_file or "")}
+    mark = named.get(state.last_committed_file or "")
+    again = [
+        name for path, name in named.items() if name and (path == state.last_committed_file or _has_any(state, path))
+    ]
+    unread = sorted(name for name in again if not begins_at.is_finished(name) and not begins_at.records_read(name))
+    if not unread:
+        return None
     return Refuse(
-        kind="adopt_rejected",
-        message=f"--adopt: {why}. Nothing was changed; --start-from says by hand where to begin.",
+        kind="source_read_by_other",
+        message=(
+            f"the Rust program has read this source into this table: its position in version {version} stands at"
+            f" mark {mark or 'none'}, and {unread[0]} would be read once more. To go on from its position: --adopt. To"
+            f" read it into this table a second time on purpose, add --reads-again."
+        ),
     )
+
+
+def _has_any(state: SourceState, path: str) -> bool:
+    return state.is_finished(path) or state.records_read(path) > 0

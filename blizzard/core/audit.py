@@ -1,98 +1,231 @@
-"""The whole listing held against all ledgers that are left: what was never ingested, twice, changed, or is gone."""
+"""The whole listing held against all ledgers that are left: what became of each file, and what a person should look at.
+
+Every listed file is in one of: waiting, ingested, broken, skipped, unfinished, rewritten, never_ingested, unclear,
+taken_over, in_rows; but for those that `after:NAME` left out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from blizzard.core.history import ledgers_of
-from blizzard.core.ledger import Ledger
+from blizzard.core.late import Past
+from blizzard.core.ledger import SKIPPED, Ledger, LedgerEntry
 from blizzard.core.log import CommitFacts, states_in
-from blizzard.core.look import settled_in
-from blizzard.core.state import CheckpointState, SourceState
+from blizzard.core.look import Listed, settled_in
+from blizzard.core.state import FOR_A_PERSON, CheckpointState
 from blizzard.core.types import SourceFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InQuarantine:
+    """What the quarantine table holds of this pipeline and this table."""
+
+    rows: Mapping[int, int]  # how many came with each sequence
+    was_purged: bool = False  # some were deleted by age or by hand
+    keeps_all: bool = True  # every bad record goes there: none is dropped, by policy or for want of room
+    unsettled: int | None = None  # the sequence whose bad records the next run will add
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """Names of files, sorted. Only the first two of these are as they should be."""
+    """Names of files, sorted. `problems` are those that a person should look at."""
 
     listed: int
-    ingested: int  # finished, and as they were then
+    ingested: int  # whole, and as they were then
     waiting: tuple[str, ...] = ()  # after the mark, in progress or held back: the next run takes them up
+    partial: tuple[str, ...] = ()  # of those, in progress: some of their lines are committed
+    held: tuple[str, ...] = ()  # of those, held back by the last run or too young for the next
+    unreadable: tuple[str, ...] = ()  # of those, for a reason that stays
+    broken: tuple[str, ...] = ()  # given up: the rest of them, or all, could not be read or was not to be
+    unfinished: tuple[str, ...] = ()  # the position takes them for done, and the newest ledger says that they were not
+    skipped: tuple[str, ...] = ()  # a person has left them out, or their rest
     never_ingested: tuple[str, ...] = ()  # the mark has passed them, and no ledger knows them
     unclear: tuple[str, ...] = ()  # the mark has passed them, and the ledgers that would know are gone
-    twice: tuple[str, ...] = ()  # some lines are in more than one commit
+    taken_over: tuple[str, ...] = ()  # an imported or adopted position says that they are done with
+    in_rows: tuple[str, ...] = ()  # no ledger is left that knows them; the table has rows of them
+    twice: tuple[str, ...] = ()  # some lines are in more than one commit of this pipeline
+    read_by_others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # and the pipelines of this table
+    is_read_again: bool = False  # as was asked for: --reads-again
     rewritten: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()  # ingested, and no longer in the source
     # From the table itself, where it says which file a row is from.
     rows_missing: tuple[str, ...] = ()  # ingested with rows, and the table has none of them
-    rows_unknown: tuple[str, ...] = ()  # the table has rows of them, and no ledger knows them
+    rows_unknown: tuple[str, ...] = ()  # the table has rows of them, and no ledger of any pipeline knows them
+    bad_records: int = 0  # by the ledgers that are left
+    quarantined: int | None = None  # rows of the quarantine table, broken files included
+    # Sequences whose bad records are not all there, and those with bad records that no commit stands behind.
+    quarantine_missing: tuple[int, ...] = ()
+    quarantine_unknown: tuple[int, ...] = ()
     oldest_version: int | None = None  # of the ledgers that are left
 
     @property
-    def problems(self) -> dict[str, tuple[str, ...]]:
-        names = ("never_ingested", "unclear", "twice", "rewritten", "rows_missing", "rows_unknown")
-        return {name: found for name in names if (found := getattr(self, name))}
+    def problems(self) -> dict[str, Sequence[str] | Sequence[int]]:
+        found = {name: tuple(getattr(self, name)) for name in PROBLEMS}
+        if self.is_read_again:
+            found.pop("read_by_others")
+        return {name: names for name, names in found.items() if names}
+
+
+PROBLEMS = (
+    *("unreadable", "broken", "unfinished", "never_ingested", "unclear", "twice", "read_by_others", "rewritten"),
+    *("rows_missing", "rows_unknown", "quarantine_missing", "quarantine_unknown"),
+)
 
 
 @dataclass(slots=True)
 class _Known:
     """What the ledgers say of one file, the newest first."""
 
-    version: tuple[int, str]
-    is_finished: bool
+    newest: LedgerEntry
     rows: int = 0
     is_twice: bool = False
     taken: list[tuple[int, int]] = field(default_factory=list)
 
+    @property
+    def version(self) -> tuple[int, str]:
+        return self.newest.size_bytes, self.newest.etag
+
 
 def audit(
-    listing: Sequence[SourceFile],
+    listed: Listed,
     state: CheckpointState,
     commits: Iterable[CommitFacts],
     rows_of: Mapping[str, int] | None = None,
+    quarantine: InQuarantine | None = None,
 ) -> Audit:
     """`commits` are all that are left, newest first; `rows_of` counts the table's rows by the file they are from."""
-    known: dict[str, _Known] = {}
     seen = list(commits)
-    oldest_state: SourceState | None = None
-    for commit in seen:
-        for found in states_in(commit.txns):
-            if found.pipeline == state.pipeline:
-                oldest_state = found.source_state
-    for _, ledger in ledgers_of(seen, state.pipeline):
+    ledgers = [ledger for _, ledger in ledgers_of(seen)]
+    ours = [ledger for ledger in ledgers if ledger.pipeline == state.pipeline]
+    others = [ledger for ledger in ledgers if ledger.pipeline != state.pipeline]
+    known: dict[str, _Known] = {}
+    for ledger in ours:
         _take(known, ledger)
+    by_name = {file.path: file for file in listed.files}
+    there = {path: k for path, k in known.items() if path in by_name and k.version == _version(by_name[path])}
+    is_settled, source = settled_in(state), state.source_state
+    passed = {path: k.newest for path, k in there.items() if is_settled(path)}
+    done = {path: entry for path, entry in passed.items() if entry.finished}
+    unknown = {path: file for path, file in by_name.items() if path not in known and is_settled(path)}
     is_complete = bool(seen) and seen[-1].version == 0
-    is_settled = settled_in(state)
-    by_name = {file.path: file for file in listing}
-    unknown = [path for path in by_name if path not in known and is_settled(path)]
-    unclear = {p for p in unknown if not is_complete and (oldest_state is None or oldest_state.is_finished(p))}
-    rewritten = [p for p, k in known.items() if p in by_name and k.version != _version(by_name[p])]
-    done = [p for p, k in known.items() if k.is_finished and p in by_name and p not in rewritten]
+    read_by_others = _read_by_others(known, state.source.root, others)
+    foreign = {entry.path for ledger in others for entry in ledger.entries}
+    held = {path: why for path, why in state.held_back.items() if path in by_name} | dict(listed.held)
     return Audit(
-        listed=len(listing),
-        ingested=len(done),
-        waiting=tuple(sorted(p for p in by_name if not state.source_state.is_finished(p))),
-        never_ingested=tuple(sorted(set(unknown) - unclear)),
-        unclear=tuple(sorted(unclear)),
-        twice=tuple(sorted(p for p, k in known.items() if k.is_twice)),
-        rewritten=tuple(sorted(rewritten)),
-        gone=tuple(sorted(p for p in known if p not in by_name)),
-        rows_missing=tuple(sorted(p for p, k in known.items() if rows_of is not None and k.rows and p not in rows_of)),
-        rows_unknown=tuple(sorted(p for p in rows_of or () if p not in known)) if is_complete else (),
+        listed=len(by_name),
+        ingested=sum(entry.broken is None for entry in done.values()),
+        waiting=_sorted(p for p in by_name if not source.is_finished(p)),
+        partial=_sorted(p for p, progress in source.in_progress.items() if progress.records and p in by_name),
+        held=_sorted(p for p in held if not source.is_finished(p)),
+        unreadable=_sorted(p for p, why in held.items() if why.startswith(FOR_A_PERSON) and not source.is_finished(p)),
+        broken=_sorted(p for p, entry in done.items() if entry.broken not in (None, SKIPPED)),
+        unfinished=_sorted(passed.keys() - done.keys()),
+        skipped=_sorted(p for p, entry in done.items() if entry.broken == SKIPPED),
+        **_judge_unknown(unknown, state, seen, rows_of or {}),
+        twice=_sorted(p for p, k in known.items() if k.is_twice),
+        read_by_others=read_by_others,
+        is_read_again=state.reads_again or _reads_again(read_by_others, seen),
+        rewritten=_sorted(p for p in known if p in by_name and p not in there and not _is_to_be_read(p, state)),
+        gone=_sorted(p for p in known if p not in by_name),
+        rows_missing=_sorted(p for p, k in known.items() if rows_of is not None and k.rows and p not in rows_of),
+        rows_unknown=_sorted(p for p in rows_of or () if p not in known and p not in foreign) if is_complete else (),
+        bad_records=sum(entry.bad for ledger in ours for entry in ledger.entries),
+        **({} if quarantine is None else _judge_quarantine(quarantine, state, ours)),
         oldest_version=seen[-1].version if seen else None,
     )
 
 
 def _take(known: dict[str, _Known], ledger: Ledger) -> None:
+    lines = sum(entry.to_record - entry.from_record - entry.bad for entry in ledger.entries)
+    blank = max(0, lines - ledger.records)  # the ledger does not say in which of the files
     for entry in ledger.entries:
-        version = (entry.size_bytes, entry.etag)
-        file = known.setdefault(entry.path, _Known(version=version, is_finished=entry.finished))
+        file = known.setdefault(entry.path, _Known(newest=entry))
         if any(entry.from_record < to and start < entry.to_record for start, to in file.taken):
             file.is_twice = True
         file.taken.append((entry.from_record, entry.to_record))
-        file.rows += entry.to_record - entry.from_record - entry.bad if entry.broken is None else 0
+        if entry.broken is None:
+            file.rows += max(0, entry.to_record - entry.from_record - entry.bad - blank)
+
+
+def _judge_unknown(
+    unknown: Mapping[str, SourceFile],
+    state: CheckpointState,
+    commits: Iterable[CommitFacts],
+    rows_of: Mapping[str, int],
+) -> dict[str, Any]:
+    """What a run can prove, it takes for late. The rest is told here."""
+    past = Past(state)
+    past.look_for(dict(unknown), commits)
+    late = {p for p in unknown if not past.may_hold(p)}
+    if past.is_complete and state.late_from_ms:
+        late |= {p for p, file in unknown.items() if file.seen_ms >= state.late_from_ms}
+    rest = unknown.keys() - late
+    in_rows = {p for p in rest if p in rows_of}
+    taken_over = rest - in_rows if past.is_complete else set()
+    return {
+        "never_ingested": _sorted(late),
+        "in_rows": _sorted(in_rows),
+        "taken_over": _sorted(taken_over),
+        "unclear": _sorted(rest - in_rows - taken_over),
+    }
+
+
+def _read_by_others(known: Mapping[str, _Known], root: str, others: Iterable[Ledger]) -> dict[str, tuple[str, ...]]:
+    """Files of which another pipeline of this table has taken some of the same lines. Sources may nest: names count
+    from the root of the store."""
+    here = {f"{root.rstrip('/')}/{path}": path for path in known}
+    found: dict[str, set[str]] = {}
+    for ledger in others:
+        for entry in ledger.entries:
+            path = here.get(f"{ledger.source.root.rstrip('/')}/{entry.path}")
+            if path is None:
+                continue
+            if any(entry.from_record < to and start < entry.to_record for start, to in known[path].taken):
+                found.setdefault(path, set()).add(ledger.pipeline)
+    return {path: tuple(sorted(found[path])) for path in sorted(found)}
+
+
+def _reads_again(read_by_others: Mapping[str, tuple[str, ...]], commits: Iterable[CommitFacts]) -> bool:
+    """Whether each of the others was told to read what this one has read."""
+    told = {name: False for names in read_by_others.values() for name in names}
+    for commit in commits if told else ():
+        for state in states_in(commit.txns):
+            if state.pipeline in told:
+                told[state.pipeline] |= state.reads_again
+    return bool(told) and all(told.values())
+
+
+def _judge_quarantine(quarantine: InQuarantine, state: CheckpointState, ledgers: Sequence[Ledger]) -> dict[str, Any]:
+    """`ledgers` of this pipeline, newest first."""
+    missing, alive, is_replayed = [], set(), False
+    for ledger in ledgers:
+        alive.add(ledger.sequence)
+        bad = sum(entry.bad for entry in ledger.entries)
+        expected = max(1, bad if quarantine.keeps_all else 0) if ledger.quarantine else 0
+        is_explained = is_replayed or quarantine.was_purged or ledger.sequence == quarantine.unsettled
+        if quarantine.rows.get(ledger.sequence, 0) < expected and not is_explained:
+            missing.append(ledger.sequence)
+        is_replayed |= ledger.kind == "replay"  # it may have taken any record from before it
+    first, last = state.rolled_back or (1, 0)  # the next run may have yet to take these out
+    unknown = [s for s in quarantine.rows if alive and s >= min(alive) and s not in alive and not first <= s <= last]
+    return {
+        "quarantined": sum(quarantine.rows.values()),
+        "quarantine_missing": tuple(sorted(missing)),
+        "quarantine_unknown": tuple(sorted(unknown)),
+    }
+
+
+def _is_to_be_read(path: str, state: CheckpointState) -> bool:
+    """From its beginning, whatever was read of it before."""
+    progress = state.source_state.in_progress.get(path)
+    return progress is not None and progress.records == 0
+
+
+def _sorted(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(names))
 
 
 def _version(file: SourceFile) -> tuple[int, str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from blizzard.core.codec import encode_state, fence_app_id
 from blizzard.core.ledger import Ledger, LedgerEntry, encode_ledger, entries_of
 from blizzard.core.look import Look
+from blizzard.core.quarantine import lead_quarantine
 from blizzard.core.recover import Fresh, Resume
 from blizzard.core.rollback import RollbackPlan
 from blizzard.core.state import (
@@ -23,7 +24,10 @@ from blizzard.core.state import (
 from blizzard.core.types import BatchPlan, BatchResult, SourceIdentity
 
 # What a position says about where listing begins goes back with it.
-_LISTING_FIELDS = ("held_back", "list_from", "relist_watermark_ms", "relist_names", "young_names", "late_from_ms")
+_LISTING_FIELDS = (
+    *("held_back", "list_from", "relist_watermark_ms", "relist_names", "young_names"),
+    *("settled_names", "names_compared_ms", "late_from_ms"),
+)
 # Reasons why files are held back are for people; they do not make a payload too large.
 _HELD_BYTES = 32 * 1024
 _REASON_BYTES = 80
@@ -74,6 +78,8 @@ def state_before(
         start_from=recovery.start_from if isinstance(recovery, Fresh) else recovery.state.start_from,
         cleaned_through=resumed.cleaned_through if resumed else 0,
         cleaning_through=resumed.cleaning_through if resumed else 0,
+        quarantine_head=resumed.quarantine_head if resumed else None,
+        reads_again=recovery.reads_again if isinstance(recovery, Fresh) else recovery.state.reads_again,
         **({name: getattr(resumed, name) for name in _LISTING_FIELDS} if resumed else {}),
     )
 
@@ -96,7 +102,10 @@ def next_state(
     unread = {path: RecordsRead(records=0) for path in result.unread if path not in taken.files}
     taken = replace(taken, files={**taken.files, **unread})
     source_state = prune_finished(advance_mark(taken, plan.frontier))
-    return replace(
+    young, settled = previous.young_names, previous.settled_names
+    if look is not None:
+        young, settled = look.digests(previous, source_state)
+    after = replace(
         previous,
         sequence=previous.sequence + 1,
         batch_id=batch_id,
@@ -108,8 +117,10 @@ def next_state(
         source_state=source_state,
         held_back=_held_back(held or {}, source_state),
         list_from=previous.list_from if look is None else look.list_from(source_state),
-        young_names=previous.young_names if look is None else look.young_names(previous, source_state),
+        young_names=young,
+        settled_names=settled,
     )
+    return lead_quarantine(after)
 
 
 def _held_back(held: Mapping[str, str], state: SourceState) -> dict[str, str]:
@@ -137,16 +148,17 @@ def renewed_state(previous: CheckpointState, *, batch_id: str, now_ms: int) -> C
 
 def rolled_back_state(current: CheckpointState, plan: RollbackPlan, *, batch_id: str, now_ms: int) -> CheckpointState:
     """The target's position under the next sequence."""
-    return replace(
+    after = replace(
         renewed_state(current, batch_id=batch_id, now_ms=now_ms),
         source_state=plan.target.source_state,
         add_path=plan.target.add_path,
         start_from=plan.target.start_from,
         cleaned_through=min(current.cleaned_through, plan.target.sequence),
         cleaning_through=min(current.cleaning_through, plan.target.sequence),
-        rolled_back=(min(plan.superseded), max(plan.superseded)),
+        rolled_back=(min(plan.superseded), max(plan.superseded)) if plan.superseded else None,
         **{name: getattr(plan.target, name) for name in _LISTING_FIELDS},
     )
+    return lead_quarantine(after)
 
 
 def seal(

@@ -9,17 +9,20 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import orjson
 
+from blizzard.core.names import is_below, is_name
 from blizzard.core.state import (
     FINISHED,
     CheckpointState,
     FileProgress,
     Finished,
+    QuarantineHead,
     RecordsRead,
     RustCheckpointState,
     SourceState,
@@ -29,7 +32,11 @@ from blizzard.core.types import SourceIdentity
 PREFIX = "blizzard:"
 FENCE_PREFIX = "blizzard-fence:"
 QUARANTINE_PREFIX = "blizzard-dlq:"
+HEAD_PREFIX = "blizzard-dlq-head:"
 MAX_APP_ID_BYTES = 256 * 1024
+_DIGEST = re.compile(r"[0-9a-f]{1,16}:[0-9a-f]{1,16}")
+NEWEST_VERSION = 2
+_MAX_INTEGER = 2**63 - 1  # more than that no column and no Txn can hold
 
 
 class CodecError(Exception):
@@ -84,10 +91,23 @@ def quarantine_app_id(pipeline: str, table_id: str) -> str:
     return f"{QUARANTINE_PREFIX}{pipeline}:{table_id}"
 
 
+def head_app_id(pipeline: str, table_id: str) -> str:
+    """In the quarantine table: which batch changed it last, as `head_number` of its batch_id. One stable appId, so that
+    snapshots keep it and Delta checkpoints do not grow with every batch that has bad records."""
+    return f"{HEAD_PREFIX}{pipeline}:{table_id}"
+
+
+def head_number(batch_id: str | None) -> int:
+    """A batch_id as the version of a Txn: 63 bits of its digest. 0: no batch."""
+    if batch_id is None:
+        return 0
+    return int.from_bytes(hashlib.sha256(batch_id.encode()).digest()[:8], "big") >> 1 or 1
+
+
 def encode_state(state: CheckpointState) -> str:
     """The appId of this state; refused when it would be larger than a reader of the log should have to bear."""
     fields = _state_to_json(state)
-    fields["checksum"] = _checksum(fields)
+    fields["checksum"] = checksum_of(fields)
     app_id = PREFIX + base64.b64encode(orjson.dumps(fields)).decode("ascii")
     if len(app_id) > MAX_APP_ID_BYTES:
         raise PayloadTooLarge(f"checkpoint payload is {len(app_id)} bytes, the limit is {MAX_APP_ID_BYTES}")
@@ -143,7 +163,7 @@ def _state_to_json(state: CheckpointState) -> dict[str, Any]:
                 if size is not None:
                     versions[path] = {"size": size, "etag": etag}
     return {
-        "schema_version": 2,
+        "schema_version": NEWEST_VERSION,
         "source_state": {"files": files, "last_committed_file": state.source_state.last_committed_file},
         "delta_version": state.delta_version,
         "pipeline": state.pipeline,
@@ -169,14 +189,27 @@ def _state_to_json(state: CheckpointState) -> dict[str, Any]:
         "relist_watermark_ms": state.relist_watermark_ms,
         "relist_names": state.relist_names,
         "young_names": state.young_names,
+        **({} if state.settled_names is None else {"settled_names": state.settled_names}),
+        **({} if state.names_compared_ms is None else {"names_compared_ms": state.names_compared_ms}),
         "prefix_marks": dict(state.source_state.prefix_marks),
         "late_from_ms": state.late_from_ms,
         "cleaned_through": state.cleaned_through,
         "cleaning_through": state.cleaning_through,
+        **({} if state.quarantine_head is None else {"quarantine_head": _head_to_json(state.quarantine_head)}),
+        **({"reads_again": True} if state.reads_again else {}),
     }
 
 
-def _checksum(fields: Mapping[str, Any]) -> str:
+def _head_to_json(head: QuarantineHead) -> dict[str, Any]:
+    return {
+        "batch_id": head.batch_id,
+        "sequence": head.sequence,
+        "previous": head.previous,
+        "table_id": head.table_id,
+    }
+
+
+def checksum_of(fields: Mapping[str, Any]) -> str:
     """A letter changed in base64 can leave a sound payload with another mark, which would double or lose records."""
     return hashlib.sha256(orjson.dumps(fields)).hexdigest()[:16]
 
@@ -188,13 +221,14 @@ def _decode_v1(fields: dict[str, Any]) -> RustCheckpointState:
     )
 
 
+_DIGEST = re.compile(r"[0-9a-f]{1,16}:[0-9a-f]{1,16}")
 _V2_FIELDS = frozenset(
     [
         *("schema_version", "source_state", "delta_version", "pipeline", "sequence", "run_id", "batch_id"),
         *("taken_at_ms", "table_id", "add_path", "source", "file_versions", "schema_fingerprint", "start_from"),
         *("pending_quarantine", "replayed", "rolled_back", "held_back", "list_from", "relist_watermark_ms"),
         *("relist_names", "young_names", "prefix_marks", "late_from_ms", "cleaned_through", "cleaning_through"),
-        "checksum",
+        *("settled_names", "names_compared_ms", "quarantine_head", "reads_again", "checksum"),
     ]
 )
 
@@ -218,26 +252,45 @@ def _decode_v2(fields: dict[str, Any]) -> CheckpointState:
         source=SourceIdentity(root=_text(source, "root"), pattern=_text(source, "pattern"), marks_per=marks_per),
         schema_fingerprint=_text(fields, "schema_fingerprint"),
         source_state=replace(
-            _source_state(fields, versions=_object(fields, "file_versions")),
+            _named_state(_source_state(fields, versions=_object(fields, "file_versions"))),
             prefix_marks=_text_map(fields, "prefix_marks"),
             marks_per=marks_per,
         ),
         start_from=_text_or_none(fields, "start_from"),
-        pending_quarantine=_texts(fields, "pending_quarantine"),
+        pending_quarantine=_names_below(fields, "pending_quarantine"),
         replayed=_text_map(fields, "replayed"),
         rolled_back=_range_or_none(fields, "rolled_back"),
-        held_back=_text_map(fields, "held_back"),
+        held_back=_named(_text_map(fields, "held_back"), "held_back"),
         list_from=_text_map(fields, "list_from"),
         relist_watermark_ms=_integer_or_none(fields, "relist_watermark_ms"),
         relist_names=_integer_or_none(fields, "relist_names"),
-        young_names=_text_or_none(fields, "young_names"),
+        young_names=_digest_or_none(fields, "young_names"),
+        settled_names=_digest_or_none(fields, "settled_names") if "settled_names" in fields else None,
+        names_compared_ms=_integer(fields, "names_compared_ms") if "names_compared_ms" in fields else None,
         late_from_ms=_integer(fields, "late_from_ms"),
         cleaned_through=_integer(fields, "cleaned_through"),
         cleaning_through=_integer(fields, "cleaning_through"),
+        quarantine_head=_head_or_none(fields),
+        reads_again=_flag(fields, "reads_again"),
     )
-    if checksum != _checksum({name: value for name, value in fields.items() if name != "checksum"}):
+    if checksum != checksum_of({name: value for name, value in fields.items() if name != "checksum"}):
         raise BadChecksum("checkpoint payload was changed after it was written: its checksum does not fit")
     return state
+
+
+def _head_or_none(fields: dict[str, Any]) -> QuarantineHead | None:
+    if "quarantine_head" not in fields:
+        return None  # nothing was ever bad, or an older version wrote it
+    head = _object(fields, "quarantine_head")
+    unknown = sorted(head.keys() - {"batch_id", "sequence", "previous", "table_id"})
+    if unknown:
+        raise UnknownField(f"checkpoint has a field this version does not know: quarantine_head.{unknown[0]}")
+    return QuarantineHead(
+        batch_id=_text(head, "batch_id"),
+        sequence=_integer(head, "sequence", at_least=1),
+        previous=_text_or_none(head, "previous"),
+        table_id=_text_or_none(head, "table_id"),
+    )
 
 
 def _source_state(fields: dict[str, Any], *, versions: Mapping[str, Any]) -> SourceState:
@@ -254,8 +307,8 @@ def _progress(path: str, value: Any, version: Any) -> FileProgress:
         case "Finished" if version is None:
             return FINISHED
         case {"RecordsRead": int() as records, **rest} if not rest and not isinstance(records, bool):
-            if records < 0:
-                raise WrongType(f"RecordsRead of {path!r} is negative")
+            if not 0 <= records <= _MAX_INTEGER:
+                raise WrongType(f"RecordsRead of {path!r} is out of range")
             if version is None:
                 return RecordsRead(records=records)
             if not isinstance(version, dict):
@@ -275,8 +328,8 @@ def _integer(fields: Mapping[str, Any], name: str, *, at_least: int = 0) -> int:
     value = fields.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
         raise _missing_or_wrong(fields, name, "an integer")
-    if value < at_least:
-        raise WrongType(f"checkpoint field {name} is {value}, below {at_least}")
+    if not at_least <= value <= _MAX_INTEGER:
+        raise WrongType(f"checkpoint field {name} is {value}, not from {at_least} to {_MAX_INTEGER}")
     return value
 
 
@@ -288,10 +341,17 @@ def _range_or_none(fields: Mapping[str, Any], name: str) -> tuple[int, int] | No
     match fields.get(name):
         case None if name in fields:
             return None
-        case [int() as first, int() as last] if 0 < first <= last and not {type(first), type(last)} & {bool}:
+        case [int() as first, int() as last] if 0 < first <= last <= _MAX_INTEGER and type(first) is type(last) is int:
             return first, last
         case _:
             raise _missing_or_wrong(fields, name, "a first and a last sequence")
+
+
+def _flag(fields: Mapping[str, Any], name: str) -> bool:
+    """True, or not there."""
+    if fields.get(name, True) is not True:
+        raise _missing_or_wrong(fields, name, "true")
+    return name in fields
 
 
 def _text(fields: Mapping[str, Any], name: str) -> str:
@@ -305,6 +365,13 @@ def _text_or_none(fields: Mapping[str, Any], name: str) -> str | None:
     return None if name in fields and fields[name] is None else _text(fields, name)
 
 
+def _digest_or_none(fields: Mapping[str, Any], name: str) -> str | None:
+    value = _text_or_none(fields, name)
+    if value is not None and not _DIGEST.fullmatch(value):
+        raise _missing_or_wrong(fields, name, "a count and a sum")
+    return value
+
+
 def _object(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
     value = fields.get(name)
     if not isinstance(value, dict):
@@ -312,11 +379,24 @@ def _object(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
     return value
 
 
-def _texts(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def _names_below(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """They are opened, and nobody lists them before."""
     value = fields.get(name)
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise _missing_or_wrong(fields, name, "a list of strings")
+    if not isinstance(value, list) or not all(map(is_below, value)):
+        raise _missing_or_wrong(fields, name, "a list of names")
     return tuple(value)
+
+
+def _named(files: dict[str, Any], name: str) -> dict[str, Any]:
+    for path in files:
+        if not is_name(path):
+            raise WrongType(f"{name} names {path!r}, which is no file of a source")
+    return files
+
+
+def _named_state(state: SourceState) -> SourceState:
+    _named(dict(state.files), "files")
+    return state
 
 
 def _text_map(fields: Mapping[str, Any], name: str) -> dict[str, str]:

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from blizzard.core.log import CommitFacts, TableFacts, fence_version, names_pipeline, pipelines_of, rewrites_table
-from blizzard.core.recover import Fresh, Recovery, Refuse, Resume
+from blizzard.core.log import (
+    CheckpointFacts,
+    CommitFacts,
+    TableFacts,
+    fence_version,
+    names_pipeline,
+    pipelines_of,
+    rewrites_table,
+    standings_of,
+)
+from blizzard.core.recover import Fresh, Recovery, Resume
+from blizzard.core.refuse import Refuse, describe_position
 
 _PATHS = {
     "log": "the newest commit of the pipeline",
@@ -32,9 +42,17 @@ def _sentences(facts: TableFacts, recovery: Recovery, pipeline: str) -> Iterator
             f"None of these commits is the pipeline's, so the Delta checkpoint of version {facts.checkpoint.version}"
             f" was read: {len(facts.checkpoint.txns)} Txns."
         )
+        yield _remembered(facts.checkpoint, pipeline)
     else:
         yield "None of these commits is the pipeline's."
     yield _decision(recovery)
+
+
+def _remembered(checkpoint: CheckpointFacts, pipeline: str) -> str:
+    found = standings_of((), checkpoint).get(pipeline)
+    if found is None:
+        return "It holds no position of the pipeline."
+    return f"It holds the pipeline's position: sequence {found.state.sequence}, {describe_position(found.state)}."
 
 
 def _looked_at(facts: TableFacts) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from blizzard.core.ledger import Ledger, LedgerEntry, decode_ledger
 from blizzard.core.log import CommitFacts, fence_version
+from blizzard.core.quarantine import lead_quarantine
 from blizzard.core.state import CheckpointState, SourceState, apply_reports, prune_finished
 from blizzard.core.types import SliceReport
 
@@ -47,14 +48,15 @@ def _after(state: CheckpointState, ledger: Ledger, passed: Mapping[int, Checkpoi
     rolled_back = None
     if ledger.kind == "rollback":
         target = passed.get(ledger.rolled_back_to if ledger.rolled_back_to is not None else -1)
-        if target is None or not ledger.superseded:
+        if target is None or (not ledger.superseded and target is not state):
             raise CannotFold(f"sequence {ledger.sequence} goes back to sequence {ledger.rolled_back_to}")
-        state = replace(target, sequence=state.sequence)
-        rolled_back = (min(ledger.superseded), max(ledger.superseded))
+        # The quarantine is not gone back in: what the batches taken back had put there leaves it.
+        state = replace(target, sequence=state.sequence, quarantine_head=state.quarantine_head)
+        rolled_back = (min(ledger.superseded), max(ledger.superseded)) if ledger.superseded else None
     for entry in ledger.entries:
         _check_entry(entry, state.source_state, ledger.sequence)
     taken = apply_reports(state.source_state, map(_report, ledger.entries))
-    return replace(
+    after = replace(
         state,
         sequence=ledger.sequence,
         run_id=ledger.run_id,
@@ -66,6 +68,7 @@ def _after(state: CheckpointState, ledger: Ledger, passed: Mapping[int, Checkpoi
         replayed={},
         rolled_back=rolled_back,
     )
+    return lead_quarantine(after)
 
 
 def _check_entry(entry: LedgerEntry, state: SourceState, sequence: int) -> None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from blizzard.core.ledger import Ledger, decode_ledger
-from blizzard.core.log import CommitFacts
+from blizzard.core.log import CommitFacts, fence_version
 
 
 def ledgers_of(commits: Iterable[CommitFacts], pipeline: str | None = None) -> Iterator[tuple[CommitFacts, Ledger]]:
     """Of the commits given newest first, those with a ledger that still counts; of all pipelines, or of one.
 
-    A sequence number belongs to one commit for ever, so that naming it is enough to leave it out.
+    A sequence number belongs to one commit for ever, so that naming it is enough to leave it out. A commit that did not
+    take the number itself, by its fence, has no say.
     """
     superseded = Superseded()
     for commit in commits:
         ledger = decode_ledger(commit.user_metadata)
-        if ledger is not None and pipeline in (None, ledger.pipeline) and not superseded.meets(ledger):
+        if ledger is None or pipeline not in (None, ledger.pipeline):
+            continue
+        if fence_version(commit, ledger.pipeline) == ledger.sequence and not superseded.meets(ledger):
             yield commit, ledger
 
 

@@ -1,22 +1,25 @@
 """Files that a mark has passed and nobody has read: how they are looked for, and how they are told from the others.
 
 A late file sorts at or before its mark and was never taken by any commit; a rewritten one was taken and has changed
-since. The ledgers know every name that was taken. Where a ledger that would have to know is gone, the answer is
-"unclear", never a guess: reading a file twice doubles its records, leaving it out loses them.
+since. The ledgers know every name that was taken, so that a look at the whole source compares names, whatever the times
+of the files say. Where a ledger that would have to know is gone, a file that seems young is "unclear", never guessed:
+reading a file twice doubles its records, leaving it out loses them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from blizzard.core.ledger import ledger_versions
-from blizzard.core.log import CommitFacts, states_in
-from blizzard.core.look import digest_files, settled_in, young_files
+from blizzard.core.log import CommitFacts, fence_version, states_in
+from blizzard.core.look import Listed, digest_count, digest_files, settled_files, settled_in, young_files
 from blizzard.core.state import CheckpointState, SourceState, prefix_of
 from blizzard.core.types import SourceFile, seen_since
 
 GRACE_MS = 3600 * 1000
+# Of a table with no more versions than this, all ledgers are read whenever that may tell more.
+FEW_VERSIONS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +54,7 @@ def plan_listing(state: CheckpointState, policy: LatePolicy, *, now_ms: int) -> 
     begun = source.last_committed_file is not None or source.prefix_marks
     if not begun or names is None or looked_ms is None:
         return EVERYTHING
-    if names <= policy.relist_max_names or now_ms - looked_ms >= policy.relist_every_ms:
+    if names <= policy.relist_max_names or _is_due(looked_ms, policy, now_ms):
         return EVERYTHING
     marks = dict(source.prefix_marks)
     if source.last_committed_file is not None:
@@ -61,10 +64,23 @@ def plan_listing(state: CheckpointState, policy: LatePolicy, *, now_ms: int) -> 
     return Scope(is_full=False, after=after, also=tuple(sorted(also)))
 
 
+def _is_due(last_ms: int, policy: LatePolicy, now_ms: int) -> bool:
+    """A last time that lies ahead was told by a wrong clock, and says nothing."""
+    return not 0 <= now_ms - last_ms < policy.relist_every_ms
+
+
 def as_looked_at(state: CheckpointState, now_ms: int) -> CheckpointState:
     """For a position that no ledger stands behind, taken over or moved here: only what appears from now on, by the
     store's clock, can be late."""
-    return replace(state, late_from_ms=now_ms, relist_watermark_ms=now_ms, relist_names=None, young_names=None)
+    return replace(
+        state,
+        late_from_ms=now_ms,
+        relist_watermark_ms=now_ms,
+        relist_names=None,
+        young_names=None,
+        settled_names=None,
+        names_compared_ms=None,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,62 +88,131 @@ class Unexpected:
     late: tuple[str, ...] = ()
     rewritten: tuple[str, ...] = ()
     unclear: tuple[str, ...] = ()  # late, or rewritten: the ledgers that knew are gone
+    # The digest of all names that the mark has passed, where all were compared, and not only those that seem young.
+    settled_names: str | None = None
+    commits_read: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.late or self.rewritten or self.unclear)
+
+
+def files_to_take_up(found: Unexpected, policy: LatePolicy) -> tuple[str, ...]:
+    """Of these, what is read or quarantined although the mark has passed it. Nothing, where the policy is `fail`."""
+    taken = found.late if policy.late in ("ingest", "quarantine") else ()
+    taken += found.rewritten if policy.rewritten in ("ingest", "quarantine") else ()
+    return taken + (found.unclear if policy.unclear == "ingest" else ())
 
 
 def compare_with_ledgers(
-    listing: Sequence[SourceFile],
-    state: CheckpointState,
-    commits: Iterable[CommitFacts],
-    *,
-    grace_ms: int = GRACE_MS,
-    now_ms: int | None = None,
+    listed: Listed, state: CheckpointState, commits: Iterable[CommitFacts], policy: LatePolicy
 ) -> Unexpected:
-    """`commits` run backwards and are read only as far as needed. What `after:NAME` skipped is not late. `now_ms` is
-    when the listing was made: a look by a clock that was ahead does not hide what came after it."""
-    unknown = _candidates(listing, state, grace_ms, now_ms)
-    # Those of the last look that are as they were then need no ledger: an idle run reads none.
-    for path in _settled_at_last_look(listing, state, grace_ms) if unknown else ():
-        unknown.pop(path, None)
-    rewritten: list[str] = []
-    oldest: CommitFacts | None = None
-    oldest_state: SourceState | None = None
-    superseded: set[int] = set()
-    for commit in commits if unknown else ():
-        oldest = commit
-        for path, version in ledger_versions(commit.user_metadata, state.pipeline, superseded):
-            file = unknown.pop(path, None)  # the newest ledger that names a file has the last word on it
-            if file is not None and (file.size_bytes, file.etag) != version:
-                rewritten.append(path)
-        if not unknown:
-            break
-        oldest_state = _state_in(commit, state.pipeline) or oldest_state
-    unclear: set[str] = set()
-    if unknown and (oldest is None or oldest.version > 0):
-        # Older ledgers are gone. Only what the mark had not yet passed at the oldest that is left was never in them.
-        unclear = {path for path in unknown if oldest_state is None or oldest_state.is_finished(path)}
+    """`commits` run backwards and are read only as far as needed. What `after:NAME` skipped is not late."""
+    digest = None
+    if listed.is_full and _may_compare_names(state, policy, listed.at_ms):
+        digest = digest_files(settled_files(listed.files, state))
+        if digest == state.settled_names:
+            return Unexpected(settled_names=digest)  # an idle run reads no ledger
+        if not _compares_names(digest, state, policy, listed.at_ms):
+            digest = None
+    young = _young(listed, state, policy.grace_ms)
+    unknown = dict(young) if digest is None else {file.path: file for file in settled_files(listed.files, state)}
+    past = Past(state)
+    rewritten = past.look_for(unknown, commits)
+    late = {path for path in unknown if not past.may_hold(path) or (path in young and past.is_complete)}
     return Unexpected(
-        late=tuple(sorted(unknown.keys() - unclear)),
+        late=tuple(sorted(late)),
         rewritten=tuple(sorted(rewritten)),
-        unclear=tuple(sorted(unclear)),
+        unclear=tuple(sorted(unknown.keys() & young.keys() - late)),
+        settled_names=digest,
+        commits_read=past.commits_read,
     )
 
 
-def _settled_at_last_look(listing: Sequence[SourceFile], state: CheckpointState, grace_ms: int) -> set[str]:
-    """The young files of the last look, if they are still the same: then none was added or changed since."""
-    young = list(young_files(listing, state, grace_ms))
-    return {file.path for file in young} if digest_files(young) == state.young_names else set()
+def _may_compare_names(state: CheckpointState, policy: LatePolicy, now_ms: int) -> bool:
+    """A folder with many names is listed whole by every run, and yet its names are not all gone through each time."""
+    names, compared_ms = state.relist_names, state.names_compared_ms
+    is_small = names is None or names <= policy.relist_max_names
+    return is_small or compared_ms is None or _is_due(compared_ms, policy, now_ms)
 
 
-def _candidates(
-    listing: Sequence[SourceFile], state: CheckpointState, grace_ms: int, now_ms: int | None
-) -> dict[str, SourceFile]:
-    """Names that their mark has passed and the state does not name, and that may be younger than the last full look."""
-    looked_ms = state.relist_watermark_ms or 0
-    if now_ms is not None:
-        looked_ms = min(looked_ms, now_ms)
+def _compares_names(digest: str, state: CheckpointState, policy: LatePolicy, now_ms: int) -> bool:
+    """Whether all ledgers are read. Where names came in that is certain to tell something. Where there are fewer than
+    before, most likely files were only taken away, as a retention job does all the time: in a long log that is looked
+    into once in a while, and nothing is taken for compared until then."""
+    known, compared_ms = state.settled_names, state.names_compared_ms
+    if known is None or compared_ms is None or state.delta_version <= FEW_VERSIONS:
+        return True
+    return digest_count(digest) >= digest_count(known) or _is_due(compared_ms, policy, now_ms)
+
+
+def _young(listed: Listed, state: CheckpointState, grace_ms: int) -> dict[str, SourceFile]:
+    """Of the names that their mark has passed and the state does not name, those that may be younger than the last full
+    look. A look by a clock that was ahead does not hide what came after it."""
+    looked_ms = min(state.relist_watermark_ms or 0, listed.at_ms)
     known_ms, is_settled = max(looked_ms - grace_ms, state.late_from_ms), settled_in(state)
-    return {file.path: file for file in seen_since(listing, known_ms) if is_settled(file.path)}
+    young = {file.path: file for file in seen_since(listed.files, known_ms) if is_settled(file.path)}
+    # Those of the last look that are as they were then are no news.
+    as_then = list(young_files(listed.files, state, grace_ms)) if young else []
+    if digest_files(as_then) == state.young_names:
+        for file in as_then:
+            young.pop(file.path, None)
+    return young
 
 
-def _state_in(commit: CommitFacts, pipeline: str) -> SourceState | None:
-    return next((s.source_state for s in states_in(commit.txns) if s.pipeline == pipeline), None)
+class Past:
+    """What the ledgers know, and which names may have been taken without one that is left."""
+
+    def __init__(self, state: CheckpointState) -> None:
+        self._state = state
+        # Positions that say more than the ledgers do: whatever they take for done may have been ingested.
+        self._positions: list[SourceState | None] = []  # None: nobody can say
+        self.is_complete = True
+        self.commits_read = 0
+
+    def may_hold(self, path: str) -> bool:
+        return any(position is None or position.is_finished(path) for position in self._positions)
+
+    def look_for(self, unknown: dict[str, SourceFile], commits: Iterable[CommitFacts]) -> list[str]:
+        """Take the names that a ledger knows out of `unknown`, and return those that were another version then."""
+        rewritten: list[str] = []
+        superseded: set[int] = set()
+        oldest = taken_over = None
+        is_first = False
+        for commit in commits if unknown else ():
+            self.commits_read += 1
+            sequence = fence_version(commit, self._state.pipeline)
+            is_first = commit.version == 0 or sequence == 1
+            # Without the fence it is somebody else's commit, whatever its metadata says.
+            versions = ledger_versions(commit.user_metadata, self._state.pipeline, superseded) if sequence else None
+            for path, version in versions or ():
+                file = unknown.pop(path, None)  # the newest ledger that names a file has the last word on it
+                if file is not None and (file.size_bytes, file.etag) != version:
+                    rewritten.append(path)
+            if sequence and sequence not in superseded:
+                oldest = commit
+                if versions is None:
+                    self._lacks(commit)
+                if self._state.late_from_ms and (position := self._taken_over_in(commit)) is not None:
+                    taken_over = position
+            if not unknown or is_first:
+                break
+        if unknown and not is_first:
+            self._lacks(oldest)
+        if unknown and self._state.late_from_ms:
+            self._positions.append(taken_over)
+        return rewritten
+
+    def _lacks(self, commit: CommitFacts | None) -> None:
+        """What came before this commit, or with it, has no ledger: it may be anything that its position passed."""
+        state = None if commit is None else _state_in(commit, self._state.pipeline)
+        self._positions.append(None if state is None else state.source_state)
+        self.is_complete = False
+
+    def _taken_over_in(self, commit: CommitFacts) -> SourceState | None:
+        """The position, if it stems from the same import or adoption as the newest: the oldest such is that one."""
+        state = _state_in(commit, self._state.pipeline)
+        return state.source_state if state is not None and state.late_from_ms == self._state.late_from_ms else None
+
+
+def _state_in(commit: CommitFacts, pipeline: str) -> CheckpointState | None:
+    return next((s for s in states_in(commit.txns) if s.pipeline == pipeline), None)

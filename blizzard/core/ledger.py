@@ -6,21 +6,32 @@ It is for audit and for telling late files from known ones. Recovery does not ne
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 import orjson
 
+from blizzard.core.names import is_below, is_name
 from blizzard.core.types import SliceReport, SourceIdentity
 
 MAX_LEDGER_BYTES = 4 * 1024 * 1024
 _VERSION = 1
 # Why a file broke is told in full in the quarantine table.
 MAX_BROKEN_BYTES = 80
+SKIPPED = "skipped"  # in place of why a file broke: a person has left it out, or its rest
+_KINDS = ("batch", "renewal", "replay", "edit", "rollback")
+_ENTRY_FIELDS = 7
+_ENTRY = itemgetter("path", "size", "etag", "from", "to", "finished", "bad")
+_MAX_INTEGER = 2**63 - 1  # more than that no reader of a Delta log can hold
 
 
 class LedgerTooLarge(Exception):
     """A ledger this large would slow down every reader of the log."""
+
+
+class _NotALedger(Exception):
+    """A field that blizzard would never have written like this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +45,8 @@ class LedgerEntry:
     bad: int
     broken: str | None = None  # why nothing after `to_record` could be read
     late: bool = False  # the mark had passed it before anything was taken of it
+    # How many of the bad ones are kept whole nowhere but in the source file. None: an older version did not count them.
+    cut: int | None = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +69,7 @@ class Ledger:
 
 def ledger_entry_bytes(path: str, etag: str) -> int:
     """About what one file costs in the ledger, quoted once more inside the commit's own JSON."""
-    return 2 * len(orjson.dumps(path)) + 2 * len(etag) + 180 + MAX_BROKEN_BYTES
+    return 2 * len(orjson.dumps(path)) + 2 * len(etag) + 200 + MAX_BROKEN_BYTES
 
 
 def entries_of(reports: Iterable[SliceReport], late: Collection[str] = ()) -> tuple[LedgerEntry, ...]:
@@ -71,6 +84,7 @@ def entries_of(reports: Iterable[SliceReport], late: Collection[str] = ()) -> tu
             bad=r.bad,
             broken=None if r.broken is None else r.broken[:MAX_BROKEN_BYTES],
             late=r.path in late,
+            cut=r.cut,
         )
         for r in sorted(reports, key=lambda r: r.path)
     )
@@ -106,6 +120,8 @@ def encode_ledger(ledger: Ledger) -> str:
                     "finished": e.finished,
                     "bad": e.bad,
                     **({"late": True} if e.late else {}),
+                    # With bad records always: without it nobody knows whether they were counted.
+                    **({"cut": e.cut} if e.bad and e.cut is not None else {}),
                 }
                 for e in ledger.entries
             ],
@@ -117,29 +133,33 @@ def encode_ledger(ledger: Ledger) -> str:
 
 
 def decode_ledger(user_metadata: str | None) -> Ledger | None:
-    """The ledger in a commit's userMetadata, or None where the commit is not one of blizzard's."""
+    """The ledger in a commit's userMetadata, or None where there is none that blizzard could have written: one wrong
+    field is enough. Whoever needs a ledger and gets None has to refuse."""
     fields = _fields(user_metadata)
     try:
         return _ledger(fields) if fields is not None else None
-    except (KeyError, TypeError):
+    except _NotALedger:
         return None
 
 
 def ledger_versions(
     user_metadata: str | None, pipeline: str, superseded: set[int]
-) -> list[tuple[str, tuple[int, str]]]:
-    """Only names, sizes and etags in a ledger of this pipeline: there may be a million of them to go through. Ledgers
-    are given newest first; `superseded` gathers what later ones took back, and such a one names nothing."""
+) -> list[tuple[str, tuple[int, str]]] | None:
+    """Only names, sizes and etags in a ledger of this pipeline, or None where there is none: there may be a million of
+    them to go through. Ledgers are given newest first; `superseded` gathers what later ones took back, and such a one
+    names nothing."""
     fields = _fields(user_metadata)
     if fields is None or fields.get("pipeline") != pipeline:
-        return []
+        return None
     try:
-        if fields["sequence"] in superseded:
-            return []
-        superseded.update(fields.get("superseded", ()))
-        return [(entry["path"], (entry["size"], entry["etag"])) for entry in fields["files"]]
-    except (KeyError, TypeError):
+        ledger = _ledger_without_files(fields)
+        files = _checked_files(fields)
+    except _NotALedger:
+        return None
+    if ledger.sequence in superseded:
         return []
+    superseded.update(ledger.superseded)
+    return [(entry["path"], (entry["size"], entry["etag"])) for entry in files]
 
 
 def _fields(user_metadata: str | None) -> dict[str, Any] | None:
@@ -149,38 +169,103 @@ def _fields(user_metadata: str | None) -> dict[str, Any] | None:
         fields = orjson.loads(user_metadata)
     except orjson.JSONDecodeError:
         return None
-    return fields if isinstance(fields, dict) and fields.get("blizzard") == _VERSION else None
+    return fields if isinstance(fields, dict) and _is_integer(fields.get("blizzard"), _VERSION, _VERSION) else None
 
 
 def _ledger(fields: dict[str, Any]) -> Ledger:
+    return replace(_ledger_without_files(fields), entries=tuple(map(_entry, _checked_files(fields))))
+
+
+def _ledger_without_files(fields: dict[str, Any]) -> Ledger:
+    sequence, source = _integer(fields, "sequence", at_least=1), fields.get("source")
+    rolled_back_to = fields.get("rolled_back_to")
+    superseded, quarantine = fields.get("superseded", []), fields.get("quarantine", [])
+    kind, marks_per = fields.get("kind", "batch"), source.get("marks_per") if isinstance(source, dict) else None
+    if not (
+        isinstance(source, dict)
+        and (marks_per is None or type(marks_per) is str)
+        and (rolled_back_to is None or _is_integer(rolled_back_to, 0, sequence - 1))
+        and type(superseded) is list
+        and all(_is_integer(number, 1, sequence - 1) for number in superseded)
+        and type(quarantine) is list
+        and all(map(is_below, quarantine))
+        and kind in _KINDS
+    ):
+        raise _NotALedger
     return Ledger(
-        pipeline=fields["pipeline"],
-        sequence=fields["sequence"],
-        run_id=fields["run_id"],
-        batch_id=fields["batch_id"],
-        base_version=fields["base_version"],
-        source=SourceIdentity(
-            root=fields["source"]["root"],
-            pattern=fields["source"]["pattern"],
-            marks_per=fields["source"].get("marks_per"),
-        ),
-        records=fields["records"],
-        quarantine=tuple(fields.get("quarantine", ())),
-        kind=fields.get("kind", "batch"),
-        rolled_back_to=fields.get("rolled_back_to"),
-        superseded=tuple(fields.get("superseded", ())),
-        entries=tuple(
-            LedgerEntry(
-                path=e["path"],
-                size_bytes=e["size"],
-                etag=e["etag"],
-                from_record=e["from"],
-                to_record=e["to"],
-                finished=e["finished"],
-                bad=e["bad"],
-                broken=e.get("broken"),
-                late=e.get("late") is True,
-            )
-            for e in fields["files"]
-        ),
+        pipeline=_text(fields, "pipeline"),
+        sequence=sequence,
+        run_id=_text(fields, "run_id"),
+        batch_id=_text(fields, "batch_id"),
+        base_version=_integer(fields, "base_version"),
+        source=SourceIdentity(root=_text(source, "root"), pattern=_text(source, "pattern"), marks_per=marks_per),
+        records=_integer(fields, "records"),
+        quarantine=tuple(quarantine),
+        kind=kind,
+        rolled_back_to=rolled_back_to,
+        superseded=tuple(superseded),
+        entries=(),
     )
+
+
+def _checked_files(fields: dict[str, Any]) -> list[dict[str, Any]]:
+    files = fields.get("files")
+    if type(files) is not list or not all(map(_is_entry, files)):
+        raise _NotALedger
+    return files
+
+
+def _is_entry(fields: Any) -> bool:
+    """Written for speed: it is asked of a million names."""
+    try:
+        path, size, etag, start, end, finished, bad = _ENTRY(fields)
+    except (KeyError, TypeError, IndexError):
+        return False
+    return (
+        type(size) is type(start) is type(end) is type(bad) is int
+        and type(etag) is str
+        and type(finished) is bool
+        and 0 <= size <= _MAX_INTEGER
+        and 0 <= start <= end <= _MAX_INTEGER
+        and 0 <= bad <= end - start
+        and is_name(path)
+        and (len(fields) == _ENTRY_FIELDS or _has_sound_options(fields, bad))
+    )
+
+
+def _has_sound_options(fields: dict[str, Any], bad: int) -> bool:
+    get = fields.get
+    return _is_integer(get("cut", 0), 0, bad) and type(get("late", False)) is bool and type(get("broken", "")) is str
+
+
+def _entry(fields: dict[str, Any]) -> LedgerEntry:
+    return LedgerEntry(
+        path=fields["path"],
+        size_bytes=fields["size"],
+        etag=fields["etag"],
+        from_record=fields["from"],
+        to_record=fields["to"],
+        finished=fields["finished"],
+        bad=fields["bad"],
+        broken=fields.get("broken"),
+        late=fields.get("late", False),
+        cut=fields.get("cut", None if fields["bad"] else 0),
+    )
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    value = fields.get(name)
+    if type(value) is not str:
+        raise _NotALedger
+    return value
+
+
+def _integer(fields: dict[str, Any], name: str, *, at_least: int = 0) -> int:
+    value: int | None = fields.get(name)
+    if value is None or not _is_integer(value, at_least, _MAX_INTEGER):
+        raise _NotALedger
+    return value
+
+
+def _is_integer(value: Any, at_least: int, at_most: int) -> bool:
+    return type(value) is int and at_least <= value <= at_most  # True is no number here

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from blizzard.core.codec import PREFIX, CodecError, decode_state, fence_app_id
+from blizzard.core.codec import FENCE_PREFIX, PREFIX, CodecError, decode_state, fence_app_id
 from blizzard.core.state import CheckpointState
 
 
@@ -26,7 +27,35 @@ class CommitFacts:
     mode: str | None = None
     txns: tuple[Txn, ...] = ()
     user_metadata: str | None = None
-    removes: bool = False
+    removes_rows: bool = False  # a file was removed, and not only to write its rows anew
+    predicate: str | None = None  # of an overwrite, a DELETE and their like
+    restored_to: int | None = None  # the version that a RESTORE names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileActions:
+    """What one commit did to the files and the metadata of the table, as the log has it."""
+
+    version: int
+    adds: Mapping[str, Mapping[str, Any]]  # by path
+    removes: Mapping[str, Mapping[str, Any]]  # by path
+    metadata: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """All of the log that is left, with what every commit did to files: the newest commit first, without a gap."""
+
+    commits: tuple[tuple[CommitFacts, FileActions], ...]
+    base: frozenset[str] | None  # paths of the files after the oldest of these commits; None where nobody can say
+
+    @property
+    def newest(self) -> int:
+        return self.commits[0][0].version
+
+    @property
+    def oldest(self) -> int:
+        return self.commits[-1][0].version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,22 +78,26 @@ class TableFacts:
     # Read only where the JSON commits do not show the position.
     checkpoint: CheckpointFacts | None = None
     active_adds: frozenset[str] = frozenset()  # of the Adds that the checkpoint's payloads name, those still there
+    # Read only where a commit after the position has taken rows away, or brought some back.
+    history: History | None = None
+    has_own_files: bool = False  # data files that blizzard wrote, whichever pipeline; asked where no position is found
 
 
-# After one of these the position and the data no longer belong together, and nothing else in the log shows it:
+# After one of these the position and the data may no longer belong together, and nothing else in the log shows it:
 # table id and fence survive them.
-_REWRITES = ("RESTORE", "CLONE", "REPLACE TABLE", "CREATE OR REPLACE", "TRUNCATE")
+_REWRITES = ("RESTORE", "CLONE", "REPLACE TABLE", "CREATE OR REPLACE", "TRUNCATE", "FSCK")
+# These change rows because somebody wants other rows. What was ingested is still what it was.
+_CHANGES = ("UPDATE", "DELETE", "MERGE")
 
 
 def rewrites_table(commit: CommitFacts) -> bool:
+    """Whether rows may be gone, or back, that a position says otherwise of. A removal that nothing explains counts."""
     operation = commit.operation.upper()
-    if not operation:
-        return commit.removes  # files were taken away, and nothing says why
-    overwrite = operation in ("WRITE", "STREAMING UPDATE") and (commit.mode or "").upper() in (
-        "OVERWRITE",
-        "COMPLETE",
-    )
-    return overwrite or operation.startswith(_REWRITES)
+    if operation.startswith(_REWRITES):
+        return True
+    if operation in ("WRITE", "STREAMING UPDATE") and (commit.mode or "").upper() in ("OVERWRITE", "COMPLETE"):
+        return commit.predicate is None
+    return commit.removes_rows and operation not in _CHANGES
 
 
 def fence_version(commit: CommitFacts, pipeline: str) -> int | None:
@@ -104,3 +137,38 @@ def states_in(txns: Iterable[Txn]) -> tuple[CheckpointState, ...]:
         if isinstance(state, CheckpointState):
             states.append(state)
     return tuple(states)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where a pipeline stands. `version` is that of its commit, or of the Delta checkpoint that still holds it."""
+
+    state: CheckpointState
+    version: int
+    committed_at_ms: int
+    is_in_log: bool = True
+
+
+def standings_of(commits: Iterable[CommitFacts], checkpoint: CheckpointFacts | None = None) -> dict[str, Standing]:
+    """The newest sound state of every pipeline in these commits (newest first), or else in the Delta checkpoint."""
+    found = {
+        name: Standing(state=state, version=commit.version, committed_at_ms=commit.timestamp_ms)
+        for name, (commit, state) in pipelines_of(commits).items()
+    }
+    for state in states_in(checkpoint.txns) if checkpoint is not None else ():
+        known = found.get(state.pipeline)
+        if checkpoint is not None and (known is None or known.state.sequence < state.sequence):
+            found[state.pipeline] = Standing(
+                state=state, version=checkpoint.version, committed_at_ms=state.taken_at_ms, is_in_log=False
+            )
+    return found
+
+
+def fences_of(txns: Iterable[Txn]) -> dict[str, Txn]:
+    """The newest fence of every pipeline that has committed, whether or not its position can be read."""
+    found: dict[str, Txn] = {}
+    for txn in txns:
+        name = txn.app_id.removeprefix(FENCE_PREFIX)
+        if name != txn.app_id and txn.version > (found[name].version if name in found else 0):
+            found[name] = txn
+    return found

@@ -1,7 +1,7 @@
 """One look at the source: what was listed and when, and what a position says about it for the look after the next.
 
-`list_from` and `young_names` are kept up to date while a run goes on; both only ever move forward, so that all of it
-costs one pass over the listing.
+`list_from`, `young_names` and `settled_names` are kept up to date while a run goes on; they only ever move forward, so
+that all of it costs one pass over the listing.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class Listed:
     at_ms: int  # by the store's clock, before the first name was listed
     is_full: bool = True
     held: Mapping[str, str] = field(default_factory=dict)  # and why
+    asides: tuple[str, ...] = ()  # files that a process which died has hidden: to be put back, or deleted
 
 
 def settled_in(state: CheckpointState) -> Callable[[str], bool]:
@@ -44,9 +45,26 @@ def young_files(listing: Sequence[SourceFile], state: CheckpointState, grace_ms:
             yield file
 
 
+def settled_files(listing: Sequence[SourceFile], state: CheckpointState) -> Iterator[SourceFile]:
+    """All listed files that the position takes for done, whatever their times say."""
+    source, end = state.source_state, len(listing)
+    if source.marks_per is None:  # names after the one mark need not be looked at
+        mark = source.last_committed_file
+        end = 0 if mark is None else first_after(listing, mark)
+    is_settled = settled_in(state)
+    for i in range(end):
+        if is_settled((file := listing[i]).path):
+            yield file
+
+
 def digest_files(files: Iterable[SourceFile]) -> str:
     """A sum of hashes of names and versions, so that files can be added one by one in any order."""
     return _add("0:0", files)
+
+
+def digest_count(digest: str) -> int:
+    """How many files are in a digest."""
+    return int(digest.split(":", maxsplit=1)[0], 16)
 
 
 def _add(digest: str, files: Iterable[SourceFile]) -> str:
@@ -88,14 +106,15 @@ class Look:
         before = self._files[indexes[i - 1]].path if i > 0 else start
         return max(start, min(before, mark))
 
-    def young_names(self, previous: CheckpointState, state: SourceState) -> str | None:
-        """The digest after the position has moved from the previous one to this state."""
-        if previous.young_names is None or previous.relist_watermark_ms is None:
-            return None
+    def digests(self, previous: CheckpointState, state: SourceState) -> tuple[str | None, str | None]:
+        """`young_names` and `settled_names` after the position has moved from the previous one to this state."""
+        young, settled = previous.young_names, previous.settled_names
         latest_ms = previous.relist_watermark_ms
-        earliest_ms = latest_ms - self._grace_ms
-        new = [f for f in self._newly_settled(previous, state) if earliest_ms <= f.seen_ms <= latest_ms]
-        return _add(previous.young_names, new)
+        new = list(self._newly_settled(previous, state)) if latest_ms is not None else []
+        if young is not None and latest_ms is not None:
+            earliest_ms = latest_ms - self._grace_ms
+            young = _add(young, (f for f in new if earliest_ms <= f.seen_ms <= latest_ms))
+        return young, None if settled is None else _add(settled, new)
 
     def _newly_settled(self, previous: CheckpointState, state: SourceState) -> Iterator[SourceFile]:
         before = previous.source_state

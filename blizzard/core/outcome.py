@@ -28,9 +28,10 @@ class NotLanded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenByOther:
-    """Another run committed this sequence, or a later one: this run is fenced."""
+    """Another run committed this sequence, or a later one: this run is fenced. What is told is of one commit."""
 
     version: int
+    sequence: int
     run_id: str | None
 
 
@@ -55,7 +56,7 @@ def decide_commit_outcome(commits: Sequence[CommitFacts], *, app_id: str, state:
             run_id = _run_of(commit, state.pipeline)
             if run_id == state.run_id:
                 return TakenByOurselves(version=commit.version)
-            return TakenByOther(version=commit.version, run_id=run_id)
+            return TakenByOther(version=commit.version, sequence=fence, run_id=run_id)
     return NotLanded()
 
 

@@ -7,8 +7,9 @@ limits of the log, whatever order the files finish in.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from blizzard.core.codec import MAX_APP_ID_BYTES
 from blizzard.core.ledger import MAX_LEDGER_BYTES, ledger_entry_bytes
@@ -101,10 +102,12 @@ def is_drained(state: SourceState, listing: Sequence[SourceFile], held: Collecti
     return next(_pending(state, listing, held), None) is None
 
 
-def count_backlog(state: SourceState, listing: Sequence[SourceFile]) -> tuple[int, int]:
-    """Files and stored bytes still to be read, files in progress included."""
+def count_backlog(state: SourceState, listing: Sequence[SourceFile], waiting: Iterable[str] = ()) -> tuple[int, int]:
+    """Files and stored bytes still to be read: those in progress, and those `waiting` to be read although the mark has
+    passed them, included."""
     files = stored_bytes = 0
-    for file, _ in _pending(state, listing):
+    passed = (find_file(listing, path) for path in waiting)
+    for file in chain((file for file, _ in _pending(state, listing)), filter(None, passed)):
         files += 1
         stored_bytes += file.size_bytes
     return files, stored_bytes

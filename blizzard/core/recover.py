@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from blizzard.core.codec import CodecError, decode_state, fence_app_id
 from blizzard.core.fold import CannotFold, fold_ledgers
+from blizzard.core.judge import judge_history, judge_position
 from blizzard.core.log import (
     CommitFacts,
     TableFacts,
@@ -20,8 +21,13 @@ from blizzard.core.log import (
     payloads,
     pipelines_of,
     rewrites_table,
+    standings_of,
     states_in,
 )
+from blizzard.core.newer import refuse_newer
+from blizzard.core.overlap import may_overlap
+from blizzard.core.readers import find_reader, refuse_second_reader
+from blizzard.core.refuse import Refuse, describe_position, describe_source, import_commands, options_of
 from blizzard.core.state import CheckpointState, RustCheckpointState, SourceState
 from blizzard.core.types import SourceFile, SourceIdentity, find_file
 
@@ -60,6 +66,7 @@ class Resume:
     state: CheckpointState
     version: int
     path: str = "log"
+    is_judged: bool = False  # rows were taken away since, or came back: all of the log was read to see that it fits
 
     @property
     def source_state(self) -> SourceState:
@@ -72,39 +79,37 @@ class Fresh:
 
     source_state: SourceState
     start_from: str | None
+    reads_again: bool = False
     path: str = "fresh"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refuse:
-    """Going on could lose or double data. `kind` is stable, `message` says what to do."""
-
-    kind: str
-    message: str
-    path: str = "refused"
 
 
 Recovery = Resume | Fresh | Refuse
 
 
 def decide_recovery(
-    facts: TableFacts | None, *, pipeline: str, source: SourceIdentity | None, start_from: StartFrom | None
+    facts: TableFacts | None,
+    *,
+    pipeline: str,
+    source: SourceIdentity | None,
+    start_from: StartFrom | None,
+    reads_again: bool = False,
 ) -> Recovery:
     """`facts` is None where there is no table yet; `source` is None where only the table is being looked at."""
     if facts is None:
-        return _fresh(start_from)
+        return _fresh(start_from, reads_again)
     found = next((c for c in facts.commits if names_pipeline(c, pipeline)), None)
     if found is None or fence_version(found, pipeline) == 0:
-        if found is not None and not facts.fence:
-            return _fresh(start_from)  # it made the table and ingested nothing, whatever others did
-        return _without_position(facts, pipeline, source, start_from)
+        # Where it made the table and ingested nothing, what is in it are others' data.
+        has_data = facts.has_data and (found is None or bool(facts.fence))
+        recovered = _from_checkpoint(facts, pipeline, source, start_from) or _position_lost(facts, pipeline)
+        return recovered or _beginning(facts, pipeline, source, start_from, has_data, reads_again)
     state, path = _state_of(found, pipeline), "log"
-    if isinstance(state, Refuse):
+    if isinstance(state, Refuse) and state.kind == "damaged_checkpoint":
         state, path = _rebuild(state, found, facts, pipeline), "ledgers"
     if isinstance(state, Refuse):
         return state
     refusal = _check_commit(state, found, facts) or _check_start(state, source, start_from)
-    return refusal or Resume(state=state, version=found.version, path=path)
+    return refusal or Resume(state=state, version=found.version, path=path, is_judged=facts.history is not None)
 
 
 def _rebuild(damaged: Refuse, found: CommitFacts, facts: TableFacts, pipeline: str) -> CheckpointState | Refuse:
@@ -136,7 +141,7 @@ def _from_checkpoint(
     fence = facts.fence if facts.fence is not None else max(rows, default=None)
     states = [s for s in states_in(facts.checkpoint.txns) if s.pipeline == pipeline and s.sequence == fence]
     if not states:
-        return None
+        return refuse_newer((txn.app_id for txn in facts.checkpoint.txns), pipeline, fence)
     state = states[0]
     if state.table_id != facts.table_id:
         return _table_replaced(state, facts, facts.checkpoint.version)
@@ -145,64 +150,93 @@ def _from_checkpoint(
         return Refuse(
             kind="table_rewritten",
             message=(
-                f"the position of pipeline {pipeline!r} (sequence {state.sequence}) is in the Delta checkpoint of"
-                f" version {facts.checkpoint.version}; the commits since it was written are gone, and {state.add_path},"
-                f" which it added, is no longer part of the table: compacted, deleted, or rolled back. Look at what the"
-                f" table holds, then start under another --pipeline name with --start-from."
+                f"the position of pipeline {pipeline!r} is in the Delta checkpoint of version"
+                f" {facts.checkpoint.version} only: sequence {state.sequence}, {describe_position(state)}. The commits"
+                f" since are gone, and {state.add_path}, which it added, is no longer part of the table: compacted, or"
+                f" deleted, or a RESTORE has taken it out. Look whether the table holds the records up to that"
+                f" position. If it does (it was compacted), go on from there:"
+                f" {import_commands(pipeline, state.sequence)}. If it does not, restore the table from a backup"
+                f" that does."
             ),
         )
-    refusal = check_rewrites(facts.commits, state) or _check_start(state, source, start_from)
+    refusal = check_rewrites(facts.commits) or _check_start(state, source, start_from)
     return refusal or Resume(state=state, version=facts.checkpoint.version, path="delta_checkpoint")
 
 
-def _without_position(
-    facts: TableFacts, pipeline: str, source: SourceIdentity | None, start_from: StartFrom | None
-) -> Recovery:
-    recovered = _from_checkpoint(facts, pipeline, source, start_from)
-    if recovered is not None:
-        return recovered
-    if facts.fence:
-        return Refuse(
-            kind="position_not_found",
-            message=(
-                f"pipeline {pipeline!r} has committed sequence {facts.fence} to this table, but the commit that holds"
-                f" its position is neither among the log's JSON files nor in a Delta checkpoint. Starting again would"
-                f" double the data. Restore the missing commits of _delta_log from a backup, or use another --pipeline"
-                f" name and --start-from."
-            ),
-        )
-    if facts.has_data and start_from is None:
-        rust = any(isinstance(s, RustCheckpointState) for c in facts.commits for s in _decodable(c))
-        by = " (the Rust program's positions are in its log: --adopt takes over the newest)" if rust else ""
-        return Refuse(
-            kind="table_has_data",
-            message=(
-                f"the table already has data{by}, or its beginning is gone from the log, and there is no position of"
-                f" pipeline {pipeline!r}. If it never ran here, say"
-                f" where to begin: --start-from beginning, or --start-from after:NAME to skip the files up to NAME. If"
-                f" it did, its position has expired or its name has changed (see blizzard status), and beginning again"
-                f" would double its data."
-            ),
-        )
-    return _fresh(start_from)
+def _position_lost(facts: TableFacts, pipeline: str) -> Refuse | None:
+    if not facts.fence:
+        return None
+    return Refuse(
+        kind="position_not_found",
+        message=(
+            f"pipeline {pipeline!r} has committed sequence {facts.fence} to this table, but the commit that holds its"
+            f" position is neither among the log's JSON files nor in a Delta checkpoint. Nobody can tell what of its"
+            f" source is in the table: starting again would double it. Restore the missing commits of _delta_log from"
+            f" a backup; or, if nobody has restored or overwritten the table since, import an exported position of"
+            f" sequence {facts.fence} (blizzard checkpoint import --replace --unverified). If there is neither, ingest"
+            f" the source into another --table."
+        ),
+    )
 
 
-def _fresh(start_from: StartFrom | None) -> Fresh:
+def _beginning(
+    facts: TableFacts,
+    pipeline: str,
+    source: SourceIdentity | None,
+    start_from: StartFrom | None,
+    has_data: bool,
+    reads_again: bool,
+) -> Fresh | Refuse:
+    """Nothing of this pipeline is in the table."""
+    standings = standings_of(facts.commits, facts.checkpoint)
+    other = None if reads_again else find_reader(standings, pipeline=pipeline, source=source)
+    if other is not None and source is not None:
+        return refuse_second_reader(other, pipeline, source)
+    if not has_data or start_from is not None:
+        return _fresh(start_from, reads_again)
+    if _has_rust_position(facts):
+        return _has_data(
+            pipeline, "the Rust program's positions are in its log: --adopt goes on from the newest of them"
+        )
+    if facts.has_own_files and not standings:
+        return _has_data(
+            pipeline,
+            "it holds files that blizzard wrote, and no position of any pipeline: they have expired or were lost with"
+            " their commits, and beginning again would double what was read. Restore _delta_log from a backup, or"
+            " import its newest exported position (blizzard checkpoint import --unverified), if nobody has restored or"
+            " overwritten the table since. If there is neither, ingest the source into"
+            " another --table",
+        )
+    known = ", ".join(sorted(standings))
+    others = f" Its pipelines ({known}) read other sources." if known else ""
+    return _has_data(
+        pipeline,
+        "if none of it came from this source, by whatever program, begin with --start-from beginning; if some did,"
+        f" --start-from after:NAME leaves out the files up to NAME, the last one that is in the table.{others}",
+    )
+
+
+def _has_data(pipeline: str, way_out: str) -> Refuse:
+    what = (
+        f"the table already has data, or its beginning is gone from the log, and pipeline {pipeline!r} has no position"
+    )
+    return Refuse(kind="table_has_data", message=f"{what} here: {way_out.rstrip('.')}.")
+
+
+def _fresh(start_from: StartFrom | None, reads_again: bool) -> Fresh:
     if start_from is None:
-        return Fresh(source_state=SourceState(), start_from=None)
+        return Fresh(source_state=SourceState(), start_from=None, reads_again=reads_again)
     state = start_from.adopted or SourceState(last_committed_file=start_from.after)
-    return Fresh(source_state=state, start_from=str(start_from))
-
-
-def _described(source: SourceIdentity) -> str:
-    marks = f", marks per {source.marks_per}" if source.marks_per is not None else ""
-    return f"{source.root} ({source.pattern}{marks})"
+    return Fresh(source_state=state, start_from=str(start_from), reads_again=reads_again)
 
 
 def _state_of(commit: CommitFacts, pipeline: str) -> CheckpointState | Refuse:
     """The pipeline's state in the commit that took its newest fence. A damaged one is refused, not skipped."""
     sequence = fence_version(commit, pipeline)
     problems = []
+    newer = refuse_newer(payloads(commit), pipeline, sequence)
+    if newer is not None:
+        return newer
     for app_id in payloads(commit):
         try:
             state = decode_state(app_id)
@@ -218,7 +252,8 @@ def _state_of(commit: CommitFacts, pipeline: str) -> CheckpointState | Refuse:
         kind="damaged_checkpoint",
         message=(
             f"the checkpoint of pipeline {pipeline!r} in version {commit.version} cannot be used ({why})."
-            f" Restore _delta_log/{commit.version:020d}.json from a backup."
+            f" Restore _delta_log/{commit.version:020d}.json from a backup, or import an exported position of sequence"
+            f" {sequence} (blizzard checkpoint import --replace)."
         ),
     )
 
@@ -242,24 +277,34 @@ def _check_commit(state: CheckpointState, found: CommitFacts, facts: TableFacts)
                 f" truncated or rewritten. Restore _delta_log from a backup."
             ),
         )
-    return check_rewrites((c for c in facts.commits if c.version > state.delta_version), state)
+    return _check_held(state, found, facts)
+
+
+def _check_held(state: CheckpointState, found: CommitFacts, facts: TableFacts) -> Refuse | None:
+    """Whether the table still holds what the position says. Its own commit proves that it did then."""
+    refusal = check_rewrites(c for c in facts.commits if c.version > state.delta_version)
+    since = any(rewrites_table(c) for c in facts.commits if c.version > found.version)
+    if refusal is None or facts.history is None or not since:
+        return refusal
+    return judge_position(judge_history(facts.history, state.pipeline), state.sequence)
 
 
 def _table_replaced(state: CheckpointState, facts: TableFacts, version: int) -> Refuse:
     return Refuse(
         kind="table_replaced",
         message=(
-            f"the checkpoint in version {version} was written to table id {state.table_id}, this table is"
-            f" {facts.table_id}: it was replaced or copied. Choose another --pipeline name with --start-from."
+            f"the position of pipeline {state.pipeline!r} in version {version} was written to table id"
+            f" {state.table_id}, this table is {facts.table_id}: it was replaced or copied. Look whether this table"
+            f" holds the records up to that position: sequence {state.sequence}, {describe_position(state)}. If it"
+            f" does, go on from there: {import_commands(state.pipeline, state.sequence)}. If it holds none of them,"
+            f" ingest the source into another --table."
         ),
     )
 
 
-def check_rewrites(commits: Iterable[CommitFacts], state: CheckpointState | None) -> Refuse | None:
-    """Whether any of these foreign commits took away what the position says is in the table.
-
-    `state` is the position that stands in the log, where it is known.
-    """
+def check_rewrites(commits: Iterable[CommitFacts]) -> Refuse | None:
+    """Whether any of these foreign commits may have taken away what a position says is in the table, or brought back
+    what it says is not."""
     rewrite = next(filter(rewrites_table, commits), None)
     if rewrite is None:
         return None
@@ -267,20 +312,11 @@ def check_rewrites(commits: Iterable[CommitFacts], state: CheckpointState | None
     return Refuse(
         kind="table_rewritten",
         message=(
-            f"version {rewrite.version} of the table is a {what}: data this pipeline has ingested may be gone, and its"
-            f" position no longer fits the table. Look at what the table holds. If it is as it was after one of the"
-            f" pipeline's sequences (a RESTORE), put that position back: blizzard checkpoint export --sequence N, then"
-            f" blizzard checkpoint import --replace. Else start under another --pipeline name with --start-from"
-            f" beginning{_onwards(state)}."
+            f"version {rewrite.version} of the table is a {what}: rows that were ingested may be gone, or rows that"
+            f" were taken back may be there again. Nothing was committed. blizzard status --explain says what the table"
+            f" holds now and what to do."
         ),
     )
-
-
-def _onwards(state: CheckpointState | None) -> str:
-    """`after:` is only offered where it would leave out nothing that was not ingested."""
-    if state is None or state.source_state.last_committed_file is None or state.source_state.files:
-        return ""
-    return f", or 'after:{state.source_state.last_committed_file}' to leave the earlier files alone"
 
 
 def _check_start(state: CheckpointState, source: SourceIdentity | None, start_from: StartFrom | None) -> Refuse | None:
@@ -288,20 +324,31 @@ def _check_start(state: CheckpointState, source: SourceIdentity | None, start_fr
         return Refuse(
             kind="start_from_rejected",
             message=(
-                f"--start-from is for a pipeline that has not begun; {state.pipeline!r} stands at sequence"
-                f" {state.sequence}. Leave the option out to resume, or choose another --pipeline name."
+                f"--start-from and --adopt are for a pipeline that has not begun; {state.pipeline!r} stands at sequence"
+                f" {state.sequence} ({describe_position(state)}). Leave the option out to go on from there."
             ),
         )
     if source is not None and source != state.source:
-        return Refuse(
-            kind="other_source",
-            message=(
-                f"pipeline {state.pipeline!r} reads {_described(state.source)}, not {_described(source)}; its mark"
-                f" would silently skip files of another source. Give the other source a --pipeline name of its own"
-                f" (with --start-from, since the table has data)."
-            ),
-        )
+        return _other_source(state, source)
     return None
+
+
+def _other_source(state: CheckpointState, source: SourceIdentity) -> Refuse:
+    goes_on = options_of(state.pipeline, state.source, given=source)
+    if may_overlap(state.source, source):
+        way_out = f"Go on with what it reads: {goes_on}"
+    else:
+        way_out = (
+            f"If its files were moved, make the old path lead to them again and go on with {goes_on}. If this is"
+            f" another source, give it a --pipeline name of its own"
+        )
+    return Refuse(
+        kind="other_source",
+        message=(
+            f"pipeline {state.pipeline!r} reads {describe_source(state.source)}, not {describe_source(source)}; its"
+            f" mark would silently skip files of another source. {way_out}."
+        ),
+    )
 
 
 def check_in_progress(state: SourceState, listing: Sequence[SourceFile]) -> Refuse | None:
@@ -311,31 +358,36 @@ def check_in_progress(state: SourceState, listing: Sequence[SourceFile]) -> Refu
             continue
         file = find_file(listing, path)
         if file is None:
-            what = "is no longer in the source"
+            what, goes_on = "is no longer in the source", ""
         elif (file.size_bytes, file.etag) != (progress.size_bytes, progress.etag):
             was, now = (
                 f"{progress.size_bytes} bytes, etag {progress.etag}",
                 f"{file.size_bytes} bytes, etag {file.etag}",
             )
             what = f"has changed (was {was}; is {now}; on local disk the etag is the mtime in ns)"
+            goes_on = (
+                f" If its first {progress.records} lines are as they were (later ones were mended, or lines added), go"
+                f" on after them: blizzard checkpoint reset --file {shlex.quote(path)} --yes."
+            )
         else:
             continue
         return Refuse(
             kind="source_changed",
             message=(
                 f"{path} {what}, but its first {progress.records} records are already committed and the rest is not."
-                f" Put the original file back and run again, or give the rest up: blizzard checkpoint skip --file"
-                f" {shlex.quote(path)}."
+                f" Put the original file back and run again.{goes_on} To give the rest up: blizzard checkpoint skip"
+                f" --file {shlex.quote(path)} --yes."
             ),
         )
     return None
 
 
-def _decodable(commit: CommitFacts) -> list[CheckpointState | RustCheckpointState]:
-    states = []
-    for app_id in payloads(commit):
+def _has_rust_position(facts: TableFacts) -> bool:
+    txns = [txn for commit in facts.commits for txn in commit.txns]
+    for txn in (*txns, *(facts.checkpoint.txns if facts.checkpoint is not None else ())):
         try:
-            states.append(decode_state(app_id))
+            if isinstance(decode_state(txn.app_id), RustCheckpointState):
+                return True
         except CodecError:
             continue
-    return states
+    return False

@@ -6,26 +6,17 @@ that somebody else has rewritten meanwhile would keep its rows while the positio
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from blizzard.core.history import Superseded
-from blizzard.core.ledger import Ledger, LedgerEntry, decode_ledger
-from blizzard.core.log import CommitFacts, fence_version, states_in
-from blizzard.core.recover import Refuse, StartFrom
+from blizzard.core.judge import Held, Judged, Own, judge_position
+from blizzard.core.ledger import LedgerEntry
+from blizzard.core.log import History, states_in
+from blizzard.core.recover import StartFrom
+from blizzard.core.refuse import Refuse
 from blizzard.core.state import CheckpointState, SourceState
 from blizzard.core.types import SourceFile, find_file
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileActions:
-    """What one commit did to the files and the metadata of the table, as the log has it."""
-
-    version: int
-    adds: Mapping[str, Mapping[str, Any]]  # by path
-    removes: frozenset[str]
-    metadata: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +24,9 @@ class RollbackPlan:
     """Commit `state`, with the removal of `files`, on the version all of this was read from."""
 
     target: CheckpointState  # as it was committed; the sequence to come is another
-    superseded: tuple[int, ...]  # all after the target, those that were taken back before among them
+    # All after the target, those that were taken back before among them. None: the target is the newest sequence, and
+    # rows that were taken back before it are out of the table again.
+    superseded: tuple[int, ...]
     files: tuple[Mapping[str, Any], ...]  # the Adds to remove
     entries: tuple[LedgerEntry, ...]  # what will be read again
     records: int
@@ -44,78 +37,89 @@ class RollbackPlan:
         return tuple(sorted({entry.path for entry in self.entries}))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Commit:
-    facts: CommitFacts
-    actions: FileActions
-    ledger: Ledger
-    sequence: int
-
-
 def plan_rollback(
-    history: Sequence[tuple[CommitFacts, FileActions]], *, current: CheckpointState, to: int
+    history: History, judged: Judged, *, current: CheckpointState, to: int, proven_out: Collection[int] = ()
 ) -> RollbackPlan | Refuse:
-    """`history` runs from the newest commit back to that of sequence `to`, or to the table's first, without a gap."""
-    if not 0 <= to < current.sequence:
+    """`proven_out` are sequences of which the table has been searched and no row was found."""
+    if not 0 <= to <= current.sequence or (to == current.sequence and judged.fits(to, judged.now)):
         return _no_target(to, f"the newest sequence is {current.sequence}")
-    ours = _commits_of(history, current.pipeline)
-    if isinstance(ours, Refuse):
-        return ours
-    later = {c.sequence: c for c in ours if c.sequence > to}
-    if set(later) != set(range(to + 1, current.sequence + 1)):
-        missing = min(set(range(to + 1, current.sequence + 1)) - set(later))
-        return _no_target(to, f"the commit of sequence {missing} is no longer in the log")
-    superseded = Superseded()
-    gone = {c.sequence for c in ours if superseded.meets(c.ledger)}
-    if to in gone:
-        return _no_target(to, "a rollback has taken it back, and its rows are gone")
-    target = _target(history, ours, current, to)
-    if isinstance(target, Refuse):
-        return target
-    taken_back = [later[sequence] for sequence in sorted(later) if sequence not in gone]
-    replayed = next((c for c in taken_back if c.ledger.kind == "replay"), None)
-    if replayed is not None:
+    later = {s: own for s, own in judged.own.items() if s > to}
+    missing = set(range(to + 1, current.sequence + 1)) - set(later)
+    if missing:
+        return _no_target(to, f"the commit of sequence {min(missing)} is no longer in the log")
+    unread = next((own for own in judged.own.values() if own.sequence > to and own.ledger is None), None)
+    if unread is not None:
         return Refuse(
-            kind="rollback_replay",
+            kind="rollback_ledger",
             message=(
-                f"sequence {replayed.sequence} is a replay of records from quarantine: they would be gone from the"
-                f" table and from quarantine. Roll back to sequence {replayed.sequence} or a later one."
+                f"sequence {unread.sequence} (version {unread.commit.version}) has no ledger to go back by. Nothing was"
+                f" changed. Restore _delta_log/{unread.commit.version:020d}.json from a backup."
             ),
         )
-    changed = _find_changed(history, taken_back) or _find_cleaned(taken_back, current)
-    if changed is not None:
-        return changed
+    back = judged.superseded_by(to)
+    if back is not None:
+        return _no_target(to, f"version {back.commit.version} has taken it back, and its rows are gone")
+    target = _target(history, judged, current, to)
+    if isinstance(target, Refuse):
+        return target
+    taken_back = [later[s] for s in sorted(later) if judged.superseded_by(s) is None]
+    leaving = _find_leaving(judged, current, to, set(proven_out))
+    if isinstance(leaving, Refuse):
+        return leaving
+    refusal = find_replay(taken_back) or _find_changed(judged, leaving, to) or _find_cleaned(taken_back, current)
+    if refusal is not None:
+        return refusal
     return RollbackPlan(
         target=target,
         superseded=tuple(range(to + 1, current.sequence + 1)),
-        files=tuple(add for c in taken_back for add in c.actions.adds.values()),
-        entries=tuple(entry for c in taken_back for entry in c.ledger.entries),
-        records=sum(c.ledger.records for c in taken_back),
-        first_version=min(c.facts.version for c in later.values()),
+        files=tuple(add for own in leaving for add in own.actions.adds.values()),
+        entries=entries_of_all(taken_back),
+        records=sum(own.ledger.records for own in leaving if own.ledger is not None),
+        first_version=min((own.commit.version for own in later.values()), default=judged.newest + 1),
     )
 
 
-def _commits_of(history: Sequence[tuple[CommitFacts, FileActions]], pipeline: str) -> list[_Commit] | Refuse:
-    found = []
-    for facts, actions in history:
-        sequence = fence_version(facts, pipeline)
-        if not sequence:
-            continue  # another writer's, or the one that made the table
-        ledger = decode_ledger(facts.user_metadata)
-        if ledger is None or ledger.sequence != sequence:
-            return Refuse(
-                kind="rollback_ledger",
-                message=f"version {facts.version} (sequence {sequence}) has no readable ledger to go back by",
-            )
-        found.append(_Commit(facts=facts, actions=actions, ledger=ledger, sequence=sequence))
-    return found
+def entries_of_all(commits: Sequence[Own]) -> tuple[LedgerEntry, ...]:
+    return tuple(entry for own in commits if own.ledger is not None for entry in own.ledger.entries)
 
 
-def _target(
-    history: Sequence[tuple[CommitFacts, FileActions]], ours: Sequence[_Commit], current: CheckpointState, to: int
-) -> CheckpointState | Refuse:
+def find_replay(taken_back: Sequence[Own]) -> Refuse | None:
+    replayed = next((own for own in taken_back if own.ledger is not None and own.ledger.kind == "replay"), None)
+    if replayed is None:
+        return None
+    return Refuse(
+        kind="rollback_replay",
+        message=(
+            f"sequence {replayed.sequence} is a replay of records from quarantine: they would be gone from the table"
+            f" and from quarantine. Nothing was changed. Roll back to sequence {replayed.sequence} or a later one; if a"
+            f" RESTORE has taken its rows away, RESTORE the table to version {replayed.commit.version} first."
+        ),
+    )
+
+
+def _find_leaving(judged: Judged, current: CheckpointState, to: int, proven_out: set[int]) -> list[Own] | Refuse:
+    """The commits whose rows are in the table and do not belong to the target."""
+    now, wanted = judged.now, judged.rows_after(to)
+    held = judged.rows_after(now.sequence) if isinstance(now, Held) else None
+    if held is None or wanted is None:
+        refusal = judge_position(judged, current.sequence)
+        return refusal or _no_target(to, "the log no longer says what the table holds")
+    if wanted - held:
+        version = judged.fitting_version(to)
+        return Refuse(
+            kind="rollback_files",
+            message=(
+                f"the table does not hold the rows of sequence {to} now: it holds what it held after sequence"
+                f" {now.sequence if isinstance(now, Held) else '?'}. Nothing was changed. RESTORE the table to version"
+                f" {version}, then roll back; or roll back to a sequence that it holds."
+            ),
+        )
+    return [judged.own[s] for s in sorted(held - wanted) if s in judged.own and s not in proven_out]
+
+
+def _target(history: History, judged: Judged, current: CheckpointState, to: int) -> CheckpointState | Refuse:
     if to == 0:
-        if history[-1][0].version != 0:
+        if history.oldest != 0:
             return _no_target(to, "the beginning of the log is gone")
         start = StartFrom.parse(current.start_from or "beginning")
         if start is None:
@@ -131,43 +135,42 @@ def _target(
             relist_watermark_ms=None,
             relist_names=None,
             young_names=None,
+            settled_names=None,
+            names_compared_ms=None,
         )
-    commit = next((c for c in ours if c.sequence == to), None)
+    commit = judged.own.get(to)
     if commit is None:
         return _no_target(to, "its commit is no longer in the log")
-    for state in states_in(commit.facts.txns):
+    for state in states_in(commit.commit.txns):
         if state.pipeline == current.pipeline and state.sequence == to:
             return state
-    return _no_target(to, f"its payload, in version {commit.facts.version}, cannot be read")
+    return _no_target(to, f"its payload, in version {commit.commit.version}, cannot be read")
 
 
-def _find_changed(history: Sequence[tuple[CommitFacts, FileActions]], taken_back: Sequence[_Commit]) -> Refuse | None:
-    """Whether any file to be removed is no longer the one that was added. Same path with another deletion vector is a
-    new Add of that path, and so it is seen too."""
-    added_in = {path: c.facts.version for c in taken_back for path in c.actions.adds}
-    for facts, actions in reversed(history):
-        touched = sorted(
-            path for path in (actions.removes | actions.adds.keys()) & added_in.keys() if facts.version > added_in[path]
-        )
-        if touched:
-            first = min(c.sequence for c in taken_back)
+def _find_changed(judged: Judged, leaving: Sequence[Own], to: int) -> Refuse | None:
+    """Whether any file to be removed is no longer part of the table as it was added: its rows are elsewhere then."""
+    for own in leaving:
+        gone = sorted(path for path, add in own.actions.adds.items() if not judged.files.holds(add))
+        if gone:
+            version = judged.fitting_version(to)
             return Refuse(
                 kind="rollback_files",
                 message=(
-                    f"{touched[0]}, which version {added_in[touched[0]]} added, was changed or replaced by version"
-                    f" {facts.version} ({facts.operation or 'unnamed'}): its rows can no longer be told from others."
-                    f" Nothing was changed. Delete the rows of the sequences from {first} on yourself (with the"
-                    f" provenance column _sequence that is one DELETE), or RESTORE the table to version"
-                    f" {min(added_in.values()) - 1}; then put the position back: blizzard checkpoint export --sequence"
-                    f" {first - 1}, and blizzard checkpoint import --replace."
+                    f"{gone[0]}, which version {own.commit.version} (sequence {own.sequence}) added, was changed or"
+                    f" replaced since (OPTIMIZE, UPDATE, DELETE, MERGE): its rows can no longer be told from others."
+                    f" Nothing was changed. RESTORE the table to version {version}, which takes back what anybody wrote"
+                    f" since then, and roll back; or, in a table with the provenance column sequence, DELETE the rows"
+                    f" of the sequences after {to}, and roll back."
                 ),
             )
     return None
 
 
-def _find_cleaned(taken_back: Sequence[_Commit], current: CheckpointState) -> Refuse | None:
+def _find_cleaned(taken_back: Sequence[Own], current: CheckpointState) -> Refuse | None:
     """Whether the sources of any of these are being archived or deleted, though they may still be there."""
-    cleaned = [c for c in taken_back if c.sequence <= current.cleaning_through and c.ledger.entries]
+    cleaned = [
+        own for own in taken_back if own.sequence <= current.cleaning_through and own.ledger and own.ledger.entries
+    ]
     if not cleaned:
         return None
     return Refuse(

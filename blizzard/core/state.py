@@ -34,6 +34,8 @@ FileProgress = Finished | RecordsRead
 FINISHED = Finished()
 # Why a file that is named with nothing taken of it will go to quarantine unread.
 GIVEN_UP = ("late", "rewritten")
+# How reasons to hold a file back begin that do not go away by waiting.
+FOR_A_PERSON = ("unreadable:", "wrong_compression:", "archived:")
 
 
 def prefix_of(path: str, marks_per: str | None) -> str:
@@ -91,6 +93,16 @@ class SourceState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantineHead:
+    """Which commit of a pipeline last changed the quarantine: it had bad records, or took some out."""
+
+    batch_id: str
+    sequence: int
+    previous: str | None = None  # the batch that changed it before this one
+    table_id: str | None = None  # of the quarantine table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointState:
     """Version 2: the whole position of one pipeline, as one commit writes it."""
 
@@ -112,6 +124,8 @@ class CheckpointState:
     replayed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     # A rollback: the first and last sequence it took back, whose bad records leave the quarantine table after it.
     rolled_back: tuple[int, int] | None = None
+    # What the quarantine table must have settled. None: nothing was ever bad, or an older version wrote this.
+    quarantine_head: QuarantineHead | None = None
     # Files named in `source_state` that could not be read when they were last tried, and why.
     held_back: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     # Where an ordinary listing begins, for each part of the source: names up to its mark that are young enough for a
@@ -123,6 +137,10 @@ class CheckpointState:
     # Of the files that the mark had passed and that were about as young as that look: how many, and a digest of names
     # and versions. While it fits, none of them is late or rewritten, and no ledger has to be asked.
     young_names: str | None = None
+    # The same of all files that the mark had passed when their names were last held against the ledgers, whatever their
+    # times, and of those that it passed since. While it fits the listing, nothing came in behind the mark.
+    settled_names: str | None = None
+    names_compared_ms: int | None = None  # when that was, by the store's clock
     # Only files seen since then, by the store's clock, can be late: no ledger stands behind a position that was taken
     # over or moved here.
     late_from_ms: int = 0
@@ -130,6 +148,8 @@ class CheckpointState:
     # other may be, at any moment. That is committed first: nobody may count on them any more.
     cleaned_through: int = 0
     cleaning_through: int = 0
+    # The user's word (--reads-again) that another pipeline of this table may have read the same files.
+    reads_again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

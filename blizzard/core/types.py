@@ -34,9 +34,17 @@ class SourceFile:
 class Listing(Sequence[SourceFile]):
     """Listed files in the order of their names, kept in columns: a million of them take a quarter of the room."""
 
-    __slots__ = ("_etags", "_paths", "_seen_ms", "_sizes")
+    __slots__ = ("_etags", "_paths", "_seen_ms", "_sizes", "asides")
 
-    def __init__(self, paths: list[str], sizes: array[int], etags: array[int] | list[str], seen_ms: array[int]) -> None:
+    def __init__(
+        self,
+        paths: list[str],
+        sizes: array[int],
+        etags: array[int] | list[str],
+        seen_ms: array[int],
+        asides: Iterable[str] = (),
+    ) -> None:
+        self.asides = tuple(asides)  # files that a process which died has hidden
         order = sorted(range(len(paths)), key=paths.__getitem__)  # code points of valid UTF-8 sort as their bytes do
         self._paths = [paths[i] for i in order]
         self._sizes = array("q", (sizes[i] for i in order))
@@ -137,6 +145,7 @@ class BatchTicket:
     sequence: int
     planned_ms: int
     table_id: str
+    batch_id: str = ""  # under which it will be committed, and its bad records kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +163,9 @@ class SliceReport:
     blank: int = 0
     # Why nothing more can be read of the file: it is finished, and what was committed of it before stays.
     broken: str | None = None
+    # How many of the bad ones are kept whole nowhere else: too long for the quarantine, or it was full. Those that the
+    # policy drops do not count.
+    cut: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +183,8 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFailure:
-    """Why a task gave up: data or files, never infrastructure (that raises, so that Spark retries it)."""
+    """Why a task gave up: data, files, or a table that cannot be written. Whatever may pass raises, so that Spark tries
+    it again."""
 
     kind: str
     path: str
@@ -201,6 +214,7 @@ class BatchResult:
     """The reports of the successful attempts of one batch, one per task."""
 
     reports: tuple[TaskReport, ...] = field(default=())
+    batch_id: str = ""  # of its ticket: the rows of its bad records carry it
 
     @property
     def slices(self) -> tuple[SliceReport, ...]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from blizzard.core.log import CheckpointFacts, Txn
-from blizzard.delta.log import LOG_FOLDER
+from blizzard.delta.log import LOG_FOLDER, txn_of
 from blizzard.errors import Refused
 from blizzard.store.files import Store
 from blizzard.store.uri import join
@@ -66,7 +66,7 @@ def _compacted(names: list[str]) -> Iterator[tuple[int, int, str]]:
 def _txns_of(store: Store, name: str) -> Iterator[Txn]:
     try:
         for txn in _json_rows(store, name) if name.endswith(".json") else _parquet_rows(store, name):
-            yield Txn(app_id=txn["appId"], version=int(txn["version"]), last_updated_ms=txn.get("lastUpdated"))
+            yield txn_of(txn)
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as e:
         raise Refused(
             f"{join(store.root, name)} is damaged ({e}), and the JSON commits before it are gone. Restore them from a"

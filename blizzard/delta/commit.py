@@ -10,10 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from blizzard.core.outcome import Landed, NotLanded, TakenByOther, TakenByOurselves, decide_commit_outcome
+from blizzard.core.readers import find_other_reader
 from blizzard.core.recover import check_rewrites
 from blizzard.core.state import CheckpointState
 from blizzard.delta.errors import plain
 from blizzard.errors import BlizzardError, Fenced, Refused, Temporary
+from blizzard.failures import failure_to_write
 from blizzard.ports import Clock, CommitRequest, Progress, Table
 from blizzard.testing.faults import reach
 
@@ -22,6 +24,12 @@ MAX_BATCH_AGE_MS = 24 * 3600 * 1000
 
 class PositionMoved(Exception):
     """An earlier attempt of this run landed after all, with another batch: recover from the log."""
+
+
+class FilesGone(Temporary):
+    """Files of the batch are gone from the table's folder before they were committed: read them again."""
+
+    kind = "files_gone"
 
 
 def commit_batch(
@@ -47,6 +55,7 @@ def commit_batch(
             if clock.now_ms() - planned_ms > MAX_BATCH_AGE_MS:
                 raise Temporary("the batch is more than 24 hours old and was not committed", kind="batch_too_old")
             verify()
+            _require_files(table, request)
             try:
                 table.append(_stamped(request, table, state, clock.now_ms()))
             except Exception as e:  # any exception, conflicts included, means: unknown
@@ -65,7 +74,9 @@ def commit_batch(
             f" {plain(cause) if cause is not None else 'the version was taken'}"
         )
         clock.sleep(delay_s)
-    raise Temporary(
+    then = f"Sequence {state.sequence} was not committed; the next run recovers from the log."
+    failure = None if cause is None else failure_to_write(cause, "the table", then=then)
+    raise failure or Temporary(
         f"sequence {state.sequence} could not be committed in {attempts} attempts"
         f" ({plain(cause) if cause is not None else 'unknown'}). Nothing was lost:"
         f" the next run recovers from the log.",
@@ -95,22 +106,35 @@ def _settle(table: Table, request: CommitRequest, state: CheckpointState) -> int
     """The version if our commit is in the log, None if its place is still free; raises if it was taken."""
     commits = table.commits_after(state.delta_version)
     outcome = decide_commit_outcome(commits, app_id=request.app_id, state=state)
-    refusal = check_rewrites(commits, None)
+    refusal = check_rewrites(commits)
     if refusal is not None:
         raise Refused(refusal.message, kind=refusal.kind)
     match outcome:
         case Landed(version=version):
             return version
         case NotLanded():
+            second = find_other_reader(commits, state)
+            if second is not None:
+                raise Refused(second.message, kind=second.kind)
             return None
         case TakenByOurselves(version=version):
             raise PositionMoved(f"sequence {state.sequence} is already in version {version}")
-        case TakenByOther(version=version, run_id=run_id):
+        case TakenByOther(version=version, sequence=sequence, run_id=run_id):
             raise Fenced(
-                f"another run ({run_id or 'unknown'}) of pipeline {state.pipeline!r} committed sequence"
-                f" {state.sequence} in version {version}. This run stops; nothing of its batch was committed. Run one"
-                f" driver per pipeline."
+                f"another run ({run_id or 'unknown'}) of pipeline {state.pipeline!r} committed sequence {sequence} in"
+                f" version {version}. This run stops; nothing of its batch for sequence {state.sequence} was committed."
+                f" Run one driver per pipeline."
             )
+
+
+def _require_files(table: Table, request: CommitRequest) -> None:
+    """A commit that names a file which is not there makes the whole table unreadable."""
+    missing = table.find_missing(request.files)
+    if missing is not None:
+        raise FilesGone(
+            f"{missing}, which this batch wrote, is gone from the table's folder or has another size. Nothing of the"
+            f" batch was committed. Does a VACUUM run with a retention shorter than a batch takes?"
+        )
 
 
 def _require_same_table(table: Table, state: CheckpointState) -> None:

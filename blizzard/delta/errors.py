@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import re
 
+from blizzard.delta.log_trouble import find_log_trouble
 from blizzard.errors import BlizzardError, Refused, Temporary
-from blizzard.store.uri import is_local, without_secrets
+from blizzard.redaction import redact
+from blizzard.store.files import Store
+from blizzard.store.uri import is_local
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_FRAME = re.compile(r"\d+: \S|at \S+:\d+")
 
 
 def plain(error: BaseException) -> str:
-    """One line, without the colours and arrows that delta-rs puts between causes."""
-    text = without_secrets(_COLOUR.sub("", str(error))) or type(error).__name__
-    return ": ".join(part.strip(" ↳\t") for part in text.splitlines() if part.strip(" ↳\t"))
+    """One line, without the colours and arrows that delta-rs puts between causes, and without its stack."""
+    text = redact(_COLOUR.sub("", str(error))) or type(error).__name__
+    parts = (part.strip(" ↳\t") for part in text.splitlines())
+    return ": ".join(part for part in parts if part and not _FRAME.match(part))
 
 
-def cannot_open(what: str, root: str, error: Exception) -> BlizzardError:
+def cannot_open(what: str, store: Store, error: Exception) -> BlizzardError:
     """The store has let itself be listed just before: what is an OSError then is the network's."""
-    if isinstance(error, OSError) and not is_local(root):
+    if isinstance(error, OSError) and not is_local(store.root):
         return Temporary(f"{what} cannot be opened: {plain(error)}. Run again.", kind="store_unavailable")
-    return Refused(f"{what} cannot be opened: {plain(error)}", kind="table_unreadable")
+    return find_log_trouble(store) or Refused(
+        f"{what} cannot be opened: {plain(error)}. Nothing was changed. Restore what is wrong in its _delta_log from a"
+        f" backup.",
+        kind="table_unreadable",
+    )

@@ -6,17 +6,18 @@ Goes from the newest commit backwards, so that the cost is the scan window and n
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import NoneType
 from typing import Any
 
 import orjson
 
-from blizzard.core.log import CommitFacts, Txn
-from blizzard.core.rollback import FileActions
+from blizzard.core.log import CommitFacts, FileActions, Txn
 from blizzard.errors import Refused
 from blizzard.store.files import Store
 from blizzard.store.uri import join
 
 LOG_FOLDER = "_delta_log"
+_MAX_TIMESTAMP_MS = 253_402_300_799_999  # the end of the year 9999
 
 
 def commit_name(version: int) -> str:
@@ -30,29 +31,33 @@ def read_commit(store: Store, version: int) -> CommitFacts | None:
         return None
     lines = content.splitlines()
     info: dict[str, Any] = {}
-    txns, removes = [], False
+    txns, removes_rows = [], False
     try:
         for line in lines:
             # Adds are most of a large commit and of no interest here.
             if not line or line.startswith(b'{"add"'):
                 continue
-            if line.startswith(b'{"remove"'):
-                removes = True
+            # A compaction removes thousands of files, and none of their rows.
+            if line.startswith(b'{"remove"') and (removes_rows or b'"dataChange":false' in line):
                 continue
             action = orjson.loads(line)
-            if "txn" in action:
-                txn = action["txn"]
-                txns.append(Txn(app_id=txn["appId"], version=txn["version"], last_updated_ms=txn.get("lastUpdated")))
-            elif "commitInfo" in action:
+            if "remove" in action:
+                removes_rows |= action["remove"].get("dataChange") is not False
+            elif "txn" in action:
+                txns.append(txn_of(action["txn"]))
+            elif isinstance(action.get("commitInfo"), dict):  # it may be any JSON; another kind of it says nothing
                 info = action["commitInfo"]
+        operation, mode = _operation(info)
         return CommitFacts(
             version=version,
-            timestamp_ms=int(info.get("inCommitTimestamp") or info.get("timestamp") or 0),
-            operation=str(info.get("operation") or ""),
-            mode=_mode(info),
+            timestamp_ms=_timestamp(info.get("inCommitTimestamp")) or _timestamp(info.get("timestamp")),
+            operation=operation,
+            mode=mode,
             txns=tuple(txns),
             user_metadata=_text(info.get("userMetadata")),
-            removes=removes,
+            removes_rows=removes_rows,
+            predicate=_predicate(info),
+            restored_to=_restored_to(info),
         )
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as e:
         raise _damaged(store, version, e) from e
@@ -64,20 +69,20 @@ def read_file_actions(store: Store, version: int) -> FileActions | None:
     if content is None:
         return None
     adds: dict[str, dict[str, Any]] = {}
-    removes: set[str] = set()
+    removes: dict[str, dict[str, Any]] = {}
     metadata: dict[str, Any] | None = None
     try:
         for line in content.splitlines():
             action = orjson.loads(line) if line else {}
             if "add" in action:
-                adds[action["add"]["path"]] = action["add"]
+                adds[_path_of(action["add"])] = action["add"]
             elif "remove" in action:
-                removes.add(action["remove"]["path"])
+                removes[_path_of(action["remove"])] = action["remove"]
             elif "metaData" in action:
-                metadata = action["metaData"]
-    except (orjson.JSONDecodeError, KeyError, TypeError) as e:
+                metadata = dict(action["metaData"])
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as e:
         raise _damaged(store, version, e) from e
-    return FileActions(version=version, adds=adds, removes=frozenset(removes), metadata=metadata)
+    return FileActions(version=version, adds=adds, removes=removes, metadata=metadata)
 
 
 def _damaged(store: Store, version: int, error: Exception) -> Refused:
@@ -94,10 +99,48 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _mode(info: dict[str, Any]) -> str | None:
-    parameters = info.get("operationParameters") or {}
-    mode = parameters.get("mode") or parameters.get("outputMode")
-    return str(mode) if mode is not None else None
+def txn_of(fields: Any) -> Txn:
+    """Raises TypeError where no Delta reader could take it."""
+    app_id, version, last_updated_ms = fields["appId"], fields["version"], fields.get("lastUpdated")
+    if type(app_id) is not str or type(version) is not int or type(last_updated_ms) not in (int, NoneType):
+        raise TypeError("a txn with a field of the wrong type")
+    return Txn(app_id=app_id, version=version, last_updated_ms=last_updated_ms)
+
+
+def _path_of(action: Any) -> str:
+    if type(action["path"]) is not str:
+        raise TypeError("a path that is no text")
+    return str(action["path"])
+
+
+def _timestamp(value: Any) -> int:
+    """Any writer may put anything there. 0: it does not say when."""
+    return value if type(value) is int and 0 <= value <= _MAX_TIMESTAMP_MS else 0
+
+
+def _operation(info: dict[str, Any]) -> tuple[str, str | None]:
+    """Operation and mode. Where the parameters cannot be read, nothing says what the operation did."""
+    operation, parameters = info.get("operation"), info.get("operationParameters")
+    if not isinstance(operation, str) or not isinstance(parameters, dict | NoneType):
+        return "", None
+    mode = (parameters or {}).get("mode") or (parameters or {}).get("outputMode")
+    return operation, str(mode) if mode is not None else None
+
+
+def _parameters(info: dict[str, Any]) -> dict[str, Any]:
+    parameters = info.get("operationParameters")
+    return parameters if isinstance(parameters, dict) else {}
+
+
+def _predicate(info: dict[str, Any]) -> str | None:
+    """Spark writes a list as text, and `[]` where there is no condition."""
+    predicate = _parameters(info).get("predicate")
+    return str(predicate) if predicate is not None and str(predicate).strip() not in ("", "[]") else None
+
+
+def _restored_to(info: dict[str, Any]) -> int | None:
+    version = str(_parameters(info).get("version"))
+    return int(version) if version.isdecimal() and len(version) < 20 else None
 
 
 def scan_back(store: Store, newest: int) -> Iterator[CommitFacts]:

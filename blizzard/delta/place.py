@@ -43,7 +43,7 @@ class DeltaRsPlace:
         try:
             return DeltaRsTable(self.root, open_handle(self.root, self.access), self.access)
         except (DeltaError, OSError, ValueError) as e:
-            raise cannot_open(f"the table at {self.root}", self.root, e) from e
+            raise cannot_open(f"the table at {self.root}", store, e) from e
 
     def _require_room(self, store: Store) -> None:
         if is_local(self.root) and os.path.exists(self.root) and not os.path.isdir(self.root):

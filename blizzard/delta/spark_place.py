@@ -42,7 +42,7 @@ class DeltaSparkPlace(DeltaRsPlace):
         try:
             handle = open_handle(self.root, self.access)
         except (DeltaError, OSError, ValueError) as e:
-            raise cannot_open(f"the table at {self.root}", self.root, e) from e
+            raise cannot_open(f"the table at {self.root}", store, e) from e
         return DeltaSparkTable(self.root, handle, self.session, self.access, is_sole_writer=self.is_sole_writer)
 
     def create(self, pipeline: str) -> None:

@@ -52,6 +52,7 @@ class DeltaSparkTable(DeltaRsTable):
         self.refresh()
 
     def check_writable(self) -> None:
+        self._check_folder()
         check_features(self.schema, self._handle.protocol(), self._handle.metadata(), committer="delta-spark")
 
     def refresh(self) -> None:

@@ -7,38 +7,58 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
 import deltalake
 import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
 from blizzard.core.codec import fence_app_id
 from blizzard.core.history import rolled_back_to
-from blizzard.core.log import CheckpointFacts, CommitFacts, TableFacts, names_pipeline, pipelines_of, states_in
-from blizzard.core.rollback import FileActions
+from blizzard.core.log import (
+    CheckpointFacts,
+    CommitFacts,
+    FileActions,
+    History,
+    Standing,
+    TableFacts,
+    fence_version,
+    names_pipeline,
+    pipelines_of,
+    rewrites_table,
+    standings_of,
+    states_in,
+)
 from blizzard.core.types import DataFile
 from blizzard.delta import log
 from blizzard.delta.by_hand import removing_commit
 from blizzard.delta.checkpoints import read_newest_checkpoint
 from blizzard.delta.features import check_features
 from blizzard.errors import Refused, Temporary
+from blizzard.failures import require_writable
 from blizzard.ports import CommitRequest
 from blizzard.schema import DeltaSchema
 from blizzard.schema.ddl import show_type
+from blizzard.schema.derived import Provenance, derived_columns
 from blizzard.schema.fit import fingerprint
 from blizzard.store import open_store
 from blizzard.store.access import NO_ACCESS, Access
-from blizzard.store.uri import delta_uri
+from blizzard.store.uri import delta_uri, is_local
 from blizzard.testing.faults import reach
 
 # One unique appId per commit grows every Delta checkpoint for ever (2,000 commits: 692 KB) unless they expire.
 TXN_RETENTION = "interval 14 days"
 RETENTION_KEY = "delta.setTransactionRetentionDuration"
+_LOOKS_AT_ONCE = 8
+# What tasks call the Parquet files they write.
+OUR_FILES = re.compile(r"blizzard-\w+-\d{8}-")
 _INTERVAL = re.compile(r"\s*(?:interval\s+)?(\d+)\s+(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
 _UNIT_MS = {"second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
 
@@ -138,7 +158,13 @@ class DeltaRsTable:
         return None if match is None else int(match[1]) * _UNIT_MS[match[2].lower()]
 
     def check_writable(self) -> None:
+        self._check_folder()
         check_features(self.schema, self._handle.protocol(), self._handle.metadata())
+
+    def _check_folder(self) -> None:
+        if is_local(self._root):
+            require_writable(self._root)
+            require_writable(f"{self._root}/{log.LOG_FOLDER}")
 
     def refresh(self) -> None:
         # A handle only looks for newer versions. In a table that was dropped and made anew it would find some.
@@ -162,7 +188,7 @@ class DeltaRsTable:
         commits: list[CommitFacts] = []
         needed_down_to: int | None = None
         at_most: float = float("inf")
-        for commit in log.scan_back(self._store, self.version):
+        for commit in self._recent(scan_commits) if definitive else self.scan_back():
             commits.append(commit)
             # A damaged payload does not end the search: one before it and the ledgers since may replace it, and if one
             # of them is a rollback, it has to be one from before the sequence that was gone back to.
@@ -173,8 +199,6 @@ class DeltaRsTable:
                 needed_down_to = min(sound[1].delta_version, commit.version - 1) + 1
             if needed_down_to is not None and commit.version <= needed_down_to:
                 break
-            if needed_down_to is None and definitive and len(commits) >= scan_commits:
-                break
         facts = TableFacts(
             version=self.version,
             table_id=self.table_id,
@@ -183,20 +207,66 @@ class DeltaRsTable:
             fence=fence,
             commits=tuple(commits),
         )
-        is_known = any(names_pipeline(commit, pipeline) for commit in commits)
-        return facts if is_known or not facts.has_data else self._with_checkpoint(facts)
+        newest = next((c for c in commits if names_pipeline(c, pipeline)), None)
+        if newest is None:
+            return self._with_the_rest(facts)
+        if any(rewrites_table(c) for c in commits if c.version > newest.version):
+            return replace(facts, history=self.history(pipeline, 0))
+        return facts
 
-    def _with_checkpoint(self, facts: TableFacts) -> TableFacts:
-        checkpoint = self.newest_checkpoint()
+    def history(self, pipeline: str, back_to: int) -> History | None:
+        found, needs_all = [], back_to == 0
+        for commit in self.scan_back():
+            actions = self.file_actions(commit.version)
+            if actions is None:
+                break  # cleaned up meanwhile
+            found.append((commit, actions))
+            sequence = fence_version(commit, pipeline)
+            # After a RESTORE any version may be the one whose files are back.
+            needs_all |= sequence is None and rewrites_table(commit)
+            if not needs_all and sequence is not None and sequence <= back_to:
+                break
+        return History(commits=tuple(found), base=self._paths_at(found[-1])) if found else None
+
+    def _paths_at(self, oldest: tuple[CommitFacts, FileActions]) -> frozenset[str] | None:
+        if oldest[0].version == 0:
+            return frozenset(map(unquote, oldest[1].adds))
+        try:
+            handle = open_handle(self._root, self._access, version=oldest[0].version)
+            return frozenset(map(unquote, handle.get_add_actions().column("path").to_pylist()))
+        except (DeltaError, OSError, ValueError):
+            return None
+
+    def _with_the_rest(self, facts: TableFacts) -> TableFacts:
+        """For a pipeline without a position in the commits: what else could know it."""
+        paths = self._handle.get_add_actions().column("path").to_pylist()
+        facts = replace(facts, has_own_files=any(OUR_FILES.match(path.rsplit("/", 1)[-1]) for path in paths))
+        checkpoint = None if _is_whole(facts.commits) else self.newest_checkpoint()
         if checkpoint is None:
             return facts
         named = {state.add_path for state in states_in(checkpoint.txns)}
-        active = {path for path in self._handle.get_add_actions().column("path").to_pylist() if path in named}
-        return replace(facts, checkpoint=checkpoint, active_adds=frozenset(active))
+        return replace(facts, checkpoint=checkpoint, active_adds=frozenset(path for path in paths if path in named))
 
     def newest_checkpoint(self) -> CheckpointFacts | None:
         """What a Delta checkpoint, or a compacted log, still says about commits whose JSON is gone."""
         return read_newest_checkpoint(self._store, self.version)
+
+    def _recent(self, scan_commits: int) -> Iterator[CommitFacts]:
+        """So many commits, and in any case all those that no Delta checkpoint covers."""
+        covered: int | None = None
+        for number, commit in enumerate(self.scan_back(), 1):
+            yield commit
+            if number == scan_commits:
+                checkpoint = self.newest_checkpoint()
+                covered = -1 if checkpoint is None else checkpoint.version
+            if covered is not None and commit.version <= covered + 1:
+                return
+
+    def standings(self, *, scan_commits: int | None = None) -> dict[str, Standing]:
+        """Where each pipeline stands; with `scan_commits`, not all of the log is read for it: what has expired since
+        is left out."""
+        commits = list(self.scan_back() if scan_commits is None else self._recent(scan_commits))
+        return standings_of(commits, None if _is_whole(commits) else self.newest_checkpoint())
 
     def size(self) -> tuple[int, int, int | None]:
         """Data files, their bytes, and their rows as the statistics have it: None where a file has none."""
@@ -210,9 +280,24 @@ class DeltaRsTable:
         """The data files that make up the table now."""
         return [unquote(path) for path in self._handle.get_add_actions().column("path").to_pylist()]
 
-    def holds(self, path: str | None) -> bool:
-        """Whether this data file is part of the table now; True where there is none to ask for."""
-        return path is None or path in self._handle.get_add_actions().column("path").to_pylist()
+    def find_missing(self, files: Sequence[DataFile]) -> str | None:
+        with ThreadPoolExecutor(max_workers=_LOOKS_AT_ONCE) as looks:
+            found = zip(files, looks.map(lambda file: self._store.stat(file.path), files), strict=True)
+            return next((f.path for f, seen in found if seen is None or seen.size_bytes != f.size_bytes), None)
+
+    @property
+    def sequence_column(self) -> str | None:
+        """The column that says which batch a row is from, if the table has one."""
+        columns = derived_columns(self.schema["fields"])
+        return next((c.name for c in columns if c.derivation == Provenance(fact="sequence")), None)
+
+    def read_column(self, name: str) -> Iterator[pa.Array]:
+        """The values of one column in every data file that has it. A deletion vector is not asked: rows that it hides
+        are read as well."""
+        for path in self.active_files():
+            with self._store.open_seekable(path) as content, pq.ParquetFile(content) as file:
+                if name in file.schema_arrow.names:  # else written by somebody else
+                    yield from (batch.column(0) for batch in file.iter_batches(columns=[name]))
 
     def _has_files(self) -> bool:
         return len(self._handle.file_uris()) > 0

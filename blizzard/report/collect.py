@@ -12,7 +12,7 @@ from blizzard import dlq
 from blizzard.core.codec import FENCE_PREFIX
 from blizzard.core.explain import explain_recovery
 from blizzard.core.log import CommitFacts, states_in
-from blizzard.core.recover import Refuse, decide_recovery
+from blizzard.core.refuse import Refuse
 from blizzard.core.state import CheckpointState, RecordsRead
 from blizzard.delta.quarantine import DeltaRsQuarantine
 from blizzard.delta.table import DeltaRsTable
@@ -29,7 +29,8 @@ from blizzard.report.facts import (
     TableSize,
 )
 from blizzard.report.rows import Gathered, PipelineRows, gather
-from blizzard.store.uri import show_uri, without_secrets
+from blizzard.settling import recovery_with_quarantine
+from blizzard.store.uri import show_uri
 from blizzard.tasks.quarantine import Selection
 
 MAX_COMMITS = 500
@@ -60,7 +61,7 @@ def collect(
     bad, (files, size_bytes, rows) = _Quarantined(quarantine), table.size()
     names = [name for name in sorted(gathered.pipelines) if pipeline in (None, name)]
     return ReportFacts(
-        table=without_secrets(show_uri(table.root)),
+        table=show_uri(table.root),
         made_at_ms=now_ms,
         table_id=table.table_id,
         version=table.version,
@@ -123,9 +124,9 @@ class _Quarantined:
     """The quarantine table, read once for all pipelines."""
 
     def __init__(self, quarantine: DeltaRsQuarantine) -> None:
-        self._quarantine = quarantine
+        self.quarantine = quarantine
         self._groups: list[dlq.Group] = []
-        uri, records, counted, problem = without_secrets(show_uri(quarantine.root)), None, False, None
+        uri, records, counted, problem = show_uri(quarantine.root), None, False, None
         try:
             records = quarantine.count()
             counted = records <= _MAX_COUNTED_BAD
@@ -152,7 +153,7 @@ class _Quarantined:
 
     def pending(self, state: CheckpointState) -> int:
         try:
-            return 0 if self._quarantine.is_settled(state) else len(state.pending_quarantine)
+            return 0 if self.quarantine.is_settled(state) else len(state.pending_quarantine)
         except (BlizzardError, OSError, ValueError):
             return len(state.pending_quarantine)
 
@@ -169,7 +170,7 @@ def _pipeline(
     return PipelineFacts(
         name=name,
         position=position,
-        recovery=_recovery(table, name, scan_commits),
+        recovery=_recovery(table, name, scan_commits, bad),
         commits=tuple(found.rows),
         quarantine=bad.of(name),
     )
@@ -180,7 +181,7 @@ def _position(state: CheckpointState, version: int | None, bad: _Quarantined) ->
     marks = [("", source.last_committed_file)] if source.last_committed_file is not None else []
     marks += sorted(source.prefix_marks.items())
     return Position(
-        source=without_secrets(state.source.root),
+        source=state.source.root,
         pattern=state.source.pattern,
         sequence=state.sequence,
         version=version,
@@ -201,12 +202,11 @@ def _files(progress: Iterable[tuple[str, RecordsRead]]) -> Iterator[FileInProgre
         yield FileInProgress(path=path, records=read.records, size_bytes=read.size_bytes)
 
 
-def _recovery(table: DeltaRsTable, name: str, scan_commits: int) -> RecoveryNow:
+def _recovery(table: DeltaRsTable, name: str, scan_commits: int, bad: _Quarantined) -> RecoveryNow:
     try:
-        facts = table.observe(name, scan_commits=scan_commits)
-        recovery = decide_recovery(facts, pipeline=name, source=None, start_from=None)
+        facts, recovery = recovery_with_quarantine(table, name, scan_commits=scan_commits, quarantine=bad.quarantine)
         sentences = explain_recovery(facts, recovery, name)
     except BlizzardError as e:
-        return RecoveryNow(path="refused", kind=e.kind, sentences=(without_secrets(str(e)),))
+        return RecoveryNow(path="refused", kind=e.kind, sentences=(str(e),))
     kind = recovery.kind if isinstance(recovery, Refuse) else None
-    return RecoveryNow(path=recovery.path, kind=kind, sentences=tuple(map(without_secrets, sentences)))
+    return RecoveryNow(path=recovery.path, kind=kind, sentences=tuple(sentences))

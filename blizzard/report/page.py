@@ -1,7 +1,7 @@
 """From facts to one HTML page that needs nothing else: no request, no font, and no script to be read.
 
-Every value is escaped by the template engine and shows its control characters. The page's own policy allows exactly its
-one script and style, by their digests: even a value that was not escaped would not run.
+Every value is escaped by the template engine, shows its control characters and no secret. The page's own policy allows
+exactly its one script and style, by their digests: even a value that was not escaped would not run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import pairwise
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -22,7 +21,6 @@ from blizzard import __version__
 from blizzard.report import words
 from blizzard.report.charts import Chart, Column, bar_chart
 from blizzard.report.facts import CommitRow, Live, PipelineFacts, ReportFacts
-from blizzard.store.uri import without_secrets
 
 _VERDICTS = {
     "log": ("good", "Resumes from the log"),
@@ -41,7 +39,7 @@ def render_page(facts: ReportFacts, live: Live | None = None) -> str:
         .render(
             facts=facts,
             live=live,
-            status=_shown_status(live),
+            status=live.status if live is not None else {},
             pipelines=[_view(i, p, facts.made_at_ms) for i, p in enumerate(facts.pipelines)],
             style=Markup(style),
             script=Markup(script),
@@ -49,12 +47,6 @@ def render_page(facts: ReportFacts, live: Live | None = None) -> str:
             blizzard_version=__version__,
         )
     )
-
-
-def _shown_status(live: Live | None) -> dict[str, Any]:
-    if live is None:
-        return {}
-    return {k: without_secrets(v) if isinstance(v, str) else v for k, v in live.status.items()}
 
 
 @cache

@@ -8,6 +8,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from blizzard.redaction import redact
+
 _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
 # Characters that change how others are shown: controls, and what turns or joins text in another direction.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
@@ -69,7 +71,7 @@ def when(ms: float) -> str:
 
 def shown_name(name: str) -> Markup:
     """A name that nobody here has chosen. It cannot turn the text around it, and hides no character."""
-    shown, start = Markup(""), 0
+    shown, start, name = Markup(""), 0, redact(name)
     for match in _CONTROLS.finditer(name):
         shown += escape(name[start : match.start()])
         shown += Markup('<i class="control">U+{:04X}</i>').format(ord(match[0]))
@@ -78,7 +80,8 @@ def shown_name(name: str) -> Markup:
 
 
 def plain(value: Any) -> Any:
-    """What the template writes anywhere: text shows its controls, but for the ends of lines; markup is ours."""
+    """What the template writes anywhere: text shows its controls, but for the ends of lines, and no secret; markup is
+    ours."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    return _CONTROLS.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", value)
+    return _CONTROLS.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", redact(value))

@@ -307,7 +307,7 @@ def _parse_decimal(cursor: _Cursor, path: ColumnPath) -> str:
 
 def _parse_digits(cursor: _Cursor, path: ColumnPath) -> int:
     token = cursor.take()
-    if token.kind != "number" or not token.text.isdecimal():
+    if token.kind != "number" or not re.fullmatch("[0-9]{1,9}", token.text):
         _refuse(path, f"{_show(token)} is not a number of digits", _DECIMAL_HINT, at=token)
     return int(token.text)
 

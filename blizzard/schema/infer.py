@@ -63,8 +63,10 @@ def infer_schema(records: Iterable[Mapping[str, Any]], hints: Hints = NO_HINTS) 
     builder = _Builder()
     schema = builder.struct(root, hints, ())
     if builder.problems:
-        listed = "\n  ".join(builder.problems)
-        raise SchemaError(f"no schema fits these records; write one, or mend the source:\n  {listed}")
+        raise SchemaError(
+            "no schema fits these records; write one, or mend the source:",
+            further=[f"  {problem}" for problem in builder.problems],
+        )
     if schema is None:
         raise SchemaError("schema: no column of the records holds a value; give it records that do, or hints")
     return Inference(schema=schema, left_out=tuple(map(show_path, builder.left_out)), remarks=tuple(builder.remarks))

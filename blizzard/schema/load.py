@@ -103,6 +103,8 @@ def _load_json(text: str) -> DeltaSchema:
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise SchemaError(f"schema: not valid JSON at {place} ({error.msg}); mend it, or write DDL") from None
+    except ValueError:
+        raise SchemaError("schema: a number in the JSON has more digits than can be read; mend it") from None
     except RecursionError:
         raise SchemaError("schema: the JSON is nested too deep to be a schema; flatten it") from None
     return validate_schema(schema)

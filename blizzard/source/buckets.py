@@ -32,7 +32,7 @@ def list_bucket(source: SourceLocation, matches: re.Pattern[str], scope: Scope =
     paths: list[str] = []
     sizes, seen_ms = array("q"), array("q")
     etags: list[str] = []
-    for file in _wanted(_in_scope(source, scope), matches, source):
+    for file in _wanted(_in_scope(source, scope, matches), matches, source):
         paths.append(file.path)
         sizes.append(file.size_bytes)
         etags.append(file.etag)
@@ -40,13 +40,14 @@ def list_bucket(source: SourceLocation, matches: re.Pattern[str], scope: Scope =
     return Listing(paths, sizes, etags, seen_ms)
 
 
-def _in_scope(source: SourceLocation, scope: Scope) -> Iterator[SourceFile]:
+def _in_scope(source: SourceLocation, scope: Scope, matches: re.Pattern[str]) -> Iterator[SourceFile]:
     store, marks_per = source.store, source.identity.marks_per
     if scope.is_full:
         yield from _listed(store, "")
         return
     for name in scope.also:
-        file = store.stat(name)
+        # Names that come from the log: only what a listing would show is asked for.
+        file = store.stat(name) if is_wanted(name, matches, source.only) else None
         if file is not None:
             yield file
     pages: Any = getattr(store, "pages", None)
@@ -88,14 +89,20 @@ def _find_parts(pages: Any, marks_per: str) -> tuple[list[str], list[SourceFile]
     return parts, loose
 
 
+def is_wanted(name: str, matches: re.Pattern[str], only: str | None) -> bool:
+    """Whether a file of this name belongs to the source. Hidden names do not, and so nothing with `..` in it."""
+    if name != only and (name[:1] in "_." or "/_" in name or "/." in name):
+        return False
+    # An object that stands for a folder has no lines.
+    return not name.endswith("/") and matches.match(name) is not None
+
+
 def _wanted(files: Iterable[SourceFile], matches: re.Pattern[str], source: SourceLocation) -> Iterator[SourceFile]:
     for file in files:
         name = file.path
-        if name != source.only and (name[:1] in "_." or "/_" in name or "/." in name):
+        if not is_wanted(name, matches, source.only):
             continue
-        if name.endswith("/") or not matches.match(name):
-            continue  # an object that stands for a folder has no lines
-        if "\ufffd" in name:
+        if "\ufffd" in name or "\0" in name:
             raise BadFile(
                 f"the key {join(source.root, name)!r} is not UTF-8, so no checkpoint can hold it. Rename the object.",
                 kind="source_name",

@@ -11,14 +11,17 @@ import re
 import stat
 from array import array
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from wcmatch import glob
 
 from blizzard.core.late import EVERYTHING, Scope
+from blizzard.core.names import is_below, is_name
 from blizzard.core.types import Listing, SourceFile, seen_since
 from blizzard.errors import BadFile, ConfigError, Temporary
-from blizzard.source.buckets import list_bucket
+from blizzard.source.buckets import is_wanted, list_bucket
 from blizzard.source.uri import SourceLocation
+from blizzard.store.aside import name_before
 from blizzard.store.local import seen_ms_of
 from blizzard.store.uri import is_local
 
@@ -35,9 +38,13 @@ def list_source(source: SourceLocation, scope: Scope = EVERYTHING) -> Listing:
     matches = compile_pattern(source.pattern)
     paths: list[str] = []
     sizes, mtimes_ns, seen_ms = array("q"), array("q"), array("q")
+    asides: list[str] = []
     try:
         path = source.root
         for path, info in _walk(source.root, "", matches, source.only):
+            if info is None:
+                asides.append(path)
+                continue
             paths.append(path)
             sizes.append(info.st_size)
             mtimes_ns.append(info.st_mtime_ns)
@@ -48,7 +55,23 @@ def list_source(source: SourceLocation, scope: Scope = EVERYTHING) -> Listing:
         raise Temporary(f"the source changed while it was listed: {e}", kind="source_changed") from e
     except OverflowError as e:
         raise BadFile(f"{path} has a modification time that is out of range", kind="source_not_readable") from e
-    return Listing(paths, sizes, mtimes_ns, seen_ms)
+    return Listing(paths, sizes, mtimes_ns, seen_ms, asides)
+
+
+def find_listed(source: SourceLocation, name: str) -> SourceFile | None:
+    """One file as it is now, if a listing of the source would show it. For names that come from the log, which may be
+    any text: nothing is asked of the store before the name itself is sound."""
+    if not is_name(name) or not is_wanted(name, compile_pattern(source.pattern), source.only):
+        return None
+    if is_local(source.root) and not _is_in_own_folder(source.root, name):
+        return None
+    return source.store.stat(name)
+
+
+def _is_in_own_folder(root: str, name: str) -> bool:
+    """Whether the folders in the name are real ones below the root: no absolute path, and no link on the way."""
+    folder = os.path.dirname(f"{os.path.realpath(root).rstrip('/')}/{name}")
+    return is_below(name) and os.path.realpath(folder) == folder
 
 
 def find_young(files: Sequence[SourceFile], at_ms: int, min_age_s: float) -> dict[str, str]:
@@ -63,6 +86,7 @@ def find_young(files: Sequence[SourceFile], at_ms: int, min_age_s: float) -> dic
     return young
 
 
+@lru_cache(maxsize=8)
 def compile_pattern(pattern: str) -> re.Pattern[str]:
     """A glob over names relative to the root: `**` crosses folders, `{a,b}` is either."""
     try:
@@ -76,11 +100,17 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{p})" for p in positive))
 
 
-def _walk(root: str, prefix: str, matches: re.Pattern[str], only: str | None) -> Iterator[tuple[str, os.stat_result]]:
+def _walk(
+    root: str, prefix: str, matches: re.Pattern[str], only: str | None
+) -> Iterator[tuple[str, os.stat_result | None]]:
+    """Files, and without any facts those that were taken aside and have been forgotten."""
     with os.scandir(os.path.join(root, prefix)) as entries:
         for entry in entries:
             path = prefix + entry.name
             if entry.name[0] in "_." and path != only:
+                hidden = name_before(path) if entry.name.endswith(".aside") else None
+                if hidden is not None and is_wanted(hidden, matches, only):
+                    yield path, None
                 continue
             if entry.is_dir():
                 if entry.is_symlink():

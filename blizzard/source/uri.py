@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote
 
+from blizzard.core.overlap import DEFAULT_PATTERN
 from blizzard.core.types import SourceIdentity
 from blizzard.errors import ConfigError
 from blizzard.store import open_store
@@ -18,7 +19,6 @@ from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.files import Store
 from blizzard.store.uri import is_local, locate, show_uri
 
-DEFAULT_PATTERN = "**/*.{ndjson,jsonl}{,.gz,.zst}"
 _GLOB = re.compile(r"[*?\[{]")
 _DATA_FILE = re.compile(r"\.(?:ndjson|jsonl|json|gz|zst|zstd)$")
 
@@ -59,6 +59,13 @@ def locate_source(
     return SourceLocation(root=folder, pattern=pattern or DEFAULT_PATTERN, identity=identity, only=only, access=access)
 
 
+def location_of(identity: SourceIdentity, access: Access = NO_ACCESS) -> SourceLocation:
+    """The source that a position speaks of."""
+    pattern = DEFAULT_PATTERN if identity.pattern == "default" else identity.pattern
+    root = locate(identity.root, what="source")
+    return SourceLocation(root=root, pattern=pattern, identity=identity, access=access)
+
+
 def _exists(path: str, access: Access) -> bool:
     return os.path.exists(path) if is_local(path) else _is_file(path, access)
 
@@ -88,6 +95,6 @@ def _split_glob(path: str) -> tuple[str, str]:
 def default_pipeline(identity: SourceIdentity) -> str:
     """A name that is readable and differs for every source: the folder's name and a digest of the identity."""
     folder = unquote(identity.root.rstrip("/").rsplit("/", 1)[-1])
-    slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", folder).strip("-.")[:40] or "root"
+    slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", folder).strip("-.").lstrip("-._")[:40] or "root"
     digest = hashlib.sha256(f"{identity.root}\n{identity.pattern}".encode()).hexdigest()
     return f"{slug}-{digest[:8]}"

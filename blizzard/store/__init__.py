@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
+from blizzard.redaction import learn_named
 from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.files import Store
 from blizzard.store.uri import is_local
@@ -20,6 +21,7 @@ def open_store(root: str, access: Access = NO_ACCESS) -> Store:
         from blizzard.store.local import LocalStore
 
         return LocalStore(root)
+    learn_named(dict(access.options))  # a task has it from its job, and has learned nothing
     if root.startswith("s3://"):
         from blizzard.store.s3 import S3Store
 

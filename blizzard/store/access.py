@@ -9,12 +9,12 @@ from __future__ import annotations
 import difflib
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from blizzard.errors import ConfigError
+from blizzard.redaction import is_secret, learn
 from blizzard.store.retry import RetryPolicy
 from blizzard.store.uri import is_local, split_bucket
 
@@ -49,9 +49,7 @@ _AZURE = {
     "AZURE_TENANT_ID": "tenant_id",
 }
 KNOWN_OPTIONS = frozenset([*_S3, *_GCS, *_AZURE, "AZURE_STORAGE_ENDPOINT", "AZURE_STORAGE_USE_EMULATOR"])
-_SECRET = ("SECRET", "KEY", "TOKEN")
 _ENDPOINTS = ("AWS_ENDPOINT_URL", "GOOGLE_BASE_URL", "AZURE_STORAGE_ENDPOINT")
-_SIGNATURE = re.compile(r"(?<=[?&]sig=)[^&\s'\"]+")
 _CONNECT_TIMEOUT_S = 10
 _READ_TIMEOUT_S = 30
 _MAX_CONNECTIONS = 32
@@ -117,7 +115,10 @@ class Access:
         inline = self.get("GOOGLE_SERVICE_ACCOUNT_KEY")
         token: Any = self.get("GOOGLE_SERVICE_ACCOUNT") or self.get("GOOGLE_APPLICATION_CREDENTIALS")
         if inline is not None:
-            token = json.loads(inline)
+            try:
+                token = json.loads(inline)
+            except ValueError:  # whose text would show a part of the key
+                raise ConfigError("GOOGLE_SERVICE_ACCOUNT_KEY is not JSON", kind="bad_credentials") from None
         if self.is_set("GOOGLE_SKIP_SIGNATURE"):
             token = "anon"
         return {"token": token, "endpoint_url": self.get("GOOGLE_BASE_URL")}
@@ -143,12 +144,6 @@ class Access:
             options["connection_string"] = ";".join(f"{name}={value}" for name, value in parts.items() if value)
         return options
 
-    def without_secrets(self, text: str) -> str:
-        for name, value in self.options:
-            if any(word in name for word in _SECRET) and len(value) >= 4:
-                text = text.replace(value, "***")
-        return _SIGNATURE.sub("***", text)
-
 
 NO_ACCESS = Access()
 
@@ -165,6 +160,8 @@ def make_access(
     for raw, value in options.items():
         upper = raw.upper()
         name = _ALIASES.get(upper, upper)
+        if is_secret(name) or name not in KNOWN_OPTIONS:
+            learn(value)
         if name == "AWS_PROFILE":
             raise ConfigError(
                 f"{what}.{raw}: choose a profile by the environment variable AWS_PROFILE", kind="unknown_key"

@@ -3,6 +3,7 @@ what it names."""
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -16,7 +17,14 @@ import pyarrow as pa
 
 from blizzard.core.types import Slice, SourceFile
 from blizzard.durable import sync
+from blizzard.store import aside
 from blizzard.store.files import FileChanged, FileUnavailable
+
+# Trouble of the machine or of a network file system, and not of the file.
+_PASSES = frozenset(
+    getattr(errno, name)
+    for name in ("EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EINTR", "EIO", "ESTALE", "ETIMEDOUT", "EBUSY", "EHOSTDOWN")
+)
 
 
 class LocalStore:
@@ -80,7 +88,8 @@ class LocalStore:
         except FileNotFoundError as e:
             raise FileChanged("the file is gone since it was listed") from e
         except OSError as e:
-            raise FileUnavailable("unreadable", f"the file cannot be opened: {e.strerror}") from e
+            kind = "unavailable" if e.errno in _PASSES else "unreadable"
+            raise FileUnavailable(kind, f"the file cannot be opened: {e.strerror}") from e
         with file:
             _check_unchanged(file, piece)
             yield file
@@ -136,24 +145,7 @@ class LocalStore:
         return True
 
     def delete_version(self, file: SourceFile) -> bool:
-        """Taken aside first: whoever writes under the name from then on writes another file."""
-        path = self._path(file.path)
-        folder, name = os.path.split(path)
-        aside = os.path.join(folder, f".{name}.{os.urandom(4).hex()}.aside")
-        try:
-            os.rename(path, aside)
-        except FileNotFoundError:
-            return False
-        info = os.stat(aside)
-        if (info.st_size, etag_of(info)) == (file.size_bytes, file.etag):
-            os.unlink(aside)
-            return True
-        try:
-            os.link(aside, path)  # back, unless there is a third one by now
-        except FileExistsError:
-            raise FileChanged(f"the file was written twice meanwhile; the first is {aside} now") from None
-        os.unlink(aside)
-        raise FileChanged("the file changed after it was looked at")
+        return aside.delete_version(self._path(file.path), file)
 
     def sync(self, *names: str) -> None:
         for name in names:
@@ -186,7 +178,8 @@ class _LocalSink:
     def abort(self) -> None:
         if self.target.closed:
             return  # it was finished, and somebody may have named it since
-        self.target.close()
+        with suppress(OSError):
+            self.target.close()
         with suppress(FileNotFoundError):
             os.unlink(self._path)
 

@@ -21,6 +21,7 @@ from fsspec.asyn import sync
 
 from blizzard.core.types import Slice, SourceFile
 from blizzard.errors import BlizzardError, ConfigError, Temporary
+from blizzard.redaction import redact
 from blizzard.store.access import Access
 from blizzard.store.files import FileChanged, FileUnavailable
 from blizzard.store.ranges import RANGE_BYTES, RangeStream, first_range_end
@@ -135,7 +136,7 @@ class ObjectStore:
         return not isinstance(error, _STAYS)
 
     def _explain(self, what: str, error: Exception) -> BlizzardError:
-        said = self._access.without_secrets(str(error)) or type(error).__name__
+        said = redact(str(error)) or type(error).__name__
         text = f"{what} at {self._root}: {said}"
         if isinstance(error, PermissionError) or _status_of(error) in (401, 403):
             return ConfigError(f"{text}. Check the credentials and their rights.", kind="access_denied")
@@ -229,7 +230,7 @@ class ObjectStore:
         except BlizzardError:
             raise
         except Exception as e:
-            said = self._access.without_secrets(str(e))
+            said = redact(str(e))
             raise ConfigError(
                 f"no connection to {self._root} can be made: {said}. Check the credentials and storage_options.",
                 kind="bad_credentials",

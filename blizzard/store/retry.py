@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from blizzard.shown import shown
+
 _log = logging.getLogger("blizzard.retry")
 _T = TypeVar("_T")
 
@@ -53,5 +55,5 @@ def tell_and_wait(
 ) -> None:
     delay_s = policy.delay_s(attempt)
     reason = str(error) or type(error).__name__
-    _log.warning("%s: attempt %d/%d in %.1fs: %s", what, attempt + 1, policy.attempts, delay_s, reason)
+    _log.warning("%s: attempt %d/%d in %.1fs: %s", shown(what), attempt + 1, policy.attempts, delay_s, shown(reason))
     sleep(delay_s)

@@ -12,6 +12,7 @@ from fsspec.asyn import sync
 
 from blizzard.core.types import Slice, SourceFile
 from blizzard.errors import BlizzardError, ConfigError, Temporary
+from blizzard.redaction import redact
 from blizzard.store.access import Access
 from blizzard.store.files import FileChanged, FileUnavailable
 from blizzard.store.objects import BODY_TIMEOUTS, CALL_TIMEOUTS, CHANGED, ObjectStore, PartSink, milliseconds
@@ -267,7 +268,7 @@ class S3Store(ObjectStore):
                 f" storage_options, or run under a role.",
                 kind="no_credentials",
             )
-        said = self._access.without_secrets(str(error))
+        said = redact(str(error))
         if self._is_passing(error):
             return Temporary(
                 f"{where}: {said}. Tried {self._access.retry.attempts} times. Run again.", kind="store_unavailable"

@@ -11,6 +11,7 @@ import re
 from urllib.parse import quote, unquote, urlsplit
 
 from blizzard.errors import ConfigError
+from blizzard.redaction import has_secret, redact
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss"}
@@ -33,15 +34,18 @@ def locate(uri: str, *, what: str) -> str:
     if name == "file":
         return _local_path_of_uri(uri, scheme.group(0), what)
     if name not in _OBJECT_STORES:
-        known, given = "file, s3 (s3a, s3n), gs, abfss, az", without_secrets(uri)
+        known = "file, s3 (s3a, s3n), gs, abfss, az"
+        # `user:password@host` looks like a scheme too.
+        given = scheme.group(0) + "…" if "@" in uri and "://" not in uri else uri
         raise ConfigError(f"{what} {given!r}: {scheme.group(1)}: is not one of {known}", kind="unsupported_scheme")
     rest = uri[len(scheme.group(0)) :].removeprefix("//").rstrip("/")
     if not uri.startswith(scheme.group(0) + "//") or not rest or rest.startswith("/"):
         raise ConfigError(f"{what} {uri!r}: such a URI has a bucket, {name}://bucket/path", kind="usage")
-    if name != "abfss" and "@" in rest.split("/", 1)[0]:
+    authority = rest.split("/", 1)[0]
+    if ("@" in authority and (name != "abfss" or ":" in authority.split("@")[0])) or has_secret(uri):
         raise ConfigError(
-            f"{what} {name}://…@{rest.split('@', 1)[1]}: credentials have no place in a URI, which is stored and shown."
-            f" Use the environment, a profile, a role, or storage_options.",
+            f"{what} {redact(uri)}: credentials have no place in a URI, which is stored and shown. Use the environment,"
+            f" a profile, a role, or storage_options.",
             kind="usage",
         )
     if name == "abfss":
@@ -79,15 +83,6 @@ def show_uri(root: str) -> str:
     return "file://" + quote(root) if is_local(root) else root
 
 
-_PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^/@]*@")
-_SIGNED = re.compile(r"(?i)([?&](?:sig|sas|token|access_token|signature|x-amz-[a-z-]+|x-goog-[a-z-]+)=)[^&\s]+")
-
-
-def without_secrets(text: str) -> str:
-    """For pages and answers that others may see: no password before a host, no signature after a question mark."""
-    return _SIGNED.sub(r"\1***", _PASSWORD.sub(r"\1:***@", text))
-
-
 def delta_uri(root: str) -> str:
     """A root as delta-rs takes it: it decodes percent escapes in every URI."""
     if is_local(root):
@@ -95,6 +90,27 @@ def delta_uri(root: str) -> str:
     scheme, rest = root.split("://", 1)
     authority, slash, key = rest.partition("/")
     return f"{scheme}://{authority}{slash}{quote(key)}"
+
+
+def lies_in(inner: str, outer: str) -> bool:
+    """Whether one root is the other, or below it, also by way of links on local disk."""
+    return _place(inner).startswith(_place(outer))
+
+
+def name_below(inner: str, outer: str) -> str | None:
+    """The name of the one below the other; None where it is not below it."""
+    return _place(inner).removeprefix(_place(outer)).rstrip("/") or None if lies_in(inner, outer) else None
+
+
+def _place(root: str) -> str:
+    """One text for one place, with a slash at its end. A container in Azure may be named without its account."""
+    if is_local(root):
+        return os.path.realpath(root).rstrip("/") + "/"
+    scheme, rest = root.split("://", 1)
+    if scheme in ("abfss", "az"):
+        container, slash, path = rest.partition("/")
+        scheme, rest = "az", container.split("@")[0] + slash + path
+    return f"{scheme}://{rest.rstrip('/')}/"
 
 
 def join(root: str, name: str) -> str:

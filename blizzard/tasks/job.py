@@ -17,9 +17,11 @@ import pyarrow as pa
 
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, TaskReport
 from blizzard.errors import BlizzardError, ConfigError, Temporary
+from blizzard.failures import failure_to_write
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
 from blizzard.shipping import ship_to_server
+from blizzard.spark_gone import spark_gone
 from blizzard.store import open_store
 from blizzard.tasks.task import JobSpec, end_marker, run_task
 
@@ -31,6 +33,10 @@ _NO_ENVIRONMENT = re.compile(
     r"ModuleNotFoundError: No module named '([\w.]+)'|Cannot run program \"([^\"]+)\""
     r"|reading the port number from pyspark\.daemon"
 )
+
+
+# A Spark Connect server that has ended, or has been started anew and knows nothing of this session.
+_CONNECT_GONE = ("StatusCode.UNAVAILABLE", "INVALID_HANDLE.SESSION_")
 
 
 class StopSignal(Protocol):
@@ -213,6 +219,11 @@ def failure_of(error: BaseException) -> BlizzardError:
             f" see docs/deploy-cluster.md.",
             kind="worker_environment",
         )
+    if any(sign in text for sign in _CONNECT_GONE):
+        return spark_gone()
+    failure = failure_to_write(text, "what Spark keeps on this machine, or on an executor's,")
+    if failure is not None and failure.kind == "disk_full":
+        return failure
     return Temporary(f"the Spark job failed: {_first_line(error)}", kind="spark_job")
 
 

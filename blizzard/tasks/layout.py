@@ -58,6 +58,8 @@ class UnusableOrigin(BadData):
         super().__init__(message, kind=kind)
         self.path, self.line, self.column, self.rows = path, line, column, rows
 
+    __str__ = Exception.__str__  # it is kept with the lines, and data stays as it is
+
 
 def complete_table(table: pa.Table, layout: TableLayout, origins: Sequence[RowOrigin], stamp: BatchStamp) -> pa.Table:
     """The rows with every column of the layout, in its order. `origins` cover the rows in theirs."""

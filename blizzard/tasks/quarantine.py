@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,6 +18,7 @@ from blizzard.core.types import DataFile, Slice
 from blizzard.schema import DeltaSchema
 from blizzard.schema.arrow import to_arrow
 from blizzard.store.files import Sink, Store
+from blizzard.tasks.write import give_up
 
 _COLUMNS = {
     "pipeline": "string",
@@ -34,7 +36,11 @@ _COLUMNS = {
     "message": "string",
     "column": "string",
     "quarantined_at": "timestamp",
+    "batch_id": "string",
+    "orphaned": "boolean",
 }
+# Tables that an older version made lack these; they are added before anything is written.
+LATER_COLUMNS = frozenset(["batch_id", "orphaned"])
 # Written out, since reading DDL takes each task's process 0.15 s.
 QUARANTINE_SCHEMA: DeltaSchema = {
     "type": "struct",
@@ -80,21 +86,28 @@ class Selection:
     through_sequence: int | None = None
     before: datetime | None = None  # in quarantine since before then
     complete: bool = False  # only those whose bytes are all there
+    # Orphans are of a batch that is not part of the table's history any more. They are asked for, or left out; None:
+    # they count as any other.
+    orphaned: bool | None = False
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for name, _, _ in self._conditions())) + (
-            ("complete",) if self.complete else ()
-        )
+        flags = (("complete",) if self.complete else ()) + (("orphaned",) if self.orphaned is not None else ())
+        return tuple(dict.fromkeys(name for name, _, _ in self._conditions())) + flags
 
     @property
     def predicate(self) -> str | None:
         """For DELETE. None: every record."""
-        parts = [f"{name} {operator} {_literal(value)}" for name, operator, value in self._conditions()]
-        return " AND ".join((["complete"] if self.complete else []) + parts) or None
+        parts = ["complete"] if self.complete else []
+        parts += [f"{name} {operator} {literal(value)}" for name, operator, value in self._conditions()]
+        if self.orphaned is not None:
+            parts.append("orphaned IS TRUE" if self.orphaned else "orphaned IS NOT TRUE")
+        return " AND ".join(parts) or None
 
     def mask(self, rows: pa.Table) -> Any:
         mask = rows["complete"] if self.complete else pa.repeat(pa.scalar(True), rows.num_rows)
+        if self.orphaned is not None:
+            mask = pc.and_(mask, pc.equal(pc.fill_null(rows["orphaned"], False), pa.scalar(self.orphaned)))
         for name, operator, value in self._conditions():
             compare = {"=": pc.equal, ">=": pc.greater_equal, "<=": pc.less_equal, "<": pc.less}[operator]
             mask = pc.and_(mask, compare(rows[name], pa.scalar(value, ARROW_SCHEMA.field(name).type)))
@@ -113,7 +126,7 @@ class Selection:
         return [condition for condition in conditions if condition[2] is not None]
 
 
-def _literal(value: Any) -> str:
+def literal(value: Any) -> str:
     if isinstance(value, int):
         return str(value)
     # Compared as a timestamp without any loss; TIMESTAMP '…' is another type to delta-rs, and an error.
@@ -138,9 +151,25 @@ def broken_file(piece: Slice, *, line: int | None, kind: str, message: str) -> B
 class QuarantineWriter:
     """At most one file per task. Nothing is made where there is nothing bad."""
 
-    def __init__(self, *, store: Store, name: str, pipeline: str, table_id: str, sequence: int, run_id: str) -> None:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        name: str,
+        pipeline: str,
+        table_id: str,
+        sequence: int,
+        run_id: str,
+        batch_id: str | None = None,
+    ) -> None:
         self._store, self._name = store, name
-        self._stamp = {"pipeline": pipeline, "table_id": table_id, "sequence": sequence, "run_id": run_id}
+        self._stamp: dict[str, Any] = {
+            "pipeline": pipeline,
+            "table_id": table_id,
+            "sequence": sequence,
+            "run_id": run_id,
+        }
+        self._stamp |= {"batch_id": batch_id, "orphaned": None}
         self._buffer: list[BadRow] = []
         self._buffer_bytes = 0
         self._writer: Any = None
@@ -167,8 +196,7 @@ class QuarantineWriter:
     def abandon(self) -> None:
         """Nobody will name what was written."""
         if self._sink is not None:
-            self._writer.close()
-            self._sink.abort()
+            give_up(self._writer, self._sink)
             self._writer = self._sink = None
 
     def _flush(self) -> None:
@@ -206,11 +234,40 @@ def read_footer(store: Store, name: str) -> DataFile:
     if info is None:
         raise FileNotFoundError(name)
     with store.open_seekable(name) as content:
-        rows = pq.read_metadata(content).num_rows
+        footer = pq.read_metadata(content)
     return DataFile(
         path=name,
         size_bytes=info.size_bytes,
-        rows=rows,
-        stats=f'{{"numRecords":{rows}}}',
+        rows=footer.num_rows,
+        stats=orjson.dumps(_stats(footer)).decode(),
         modified_ms=info.seen_ms,
     )
+
+
+_COUNTED_BY = ("pipeline", "table_id")
+
+
+def _stats(footer: pq.FileMetaData) -> dict[str, Any]:
+    """Enough to count the records of one pipeline and table without opening the file."""
+    stats: dict[str, Any] = {"numRecords": footer.num_rows}
+    found = {name: _column_stats(footer, name) for name in (*_COUNTED_BY, "orphaned")}
+    ends = {name: ends for name in _COUNTED_BY if (ends := found[name][0]) is not None}
+    if ends:
+        stats["minValues"] = {name: low for name, (low, _) in ends.items()}
+        stats["maxValues"] = {name: high for name, (_, high) in ends.items()}
+    stats["nullCount"] = {name: nulls for name, (_, nulls) in found.items() if nulls is not None}
+    return stats
+
+
+def _column_stats(footer: pq.FileMetaData, name: str) -> tuple[tuple[str, str] | None, int | None]:
+    """Its smallest and largest value, and how often it is null; None where the footer does not say."""
+    if name not in footer.schema.names or not footer.num_row_groups:
+        return None, None
+    index = footer.schema.names.index(name)
+    groups = [footer.row_group(i).column(index).statistics for i in range(footer.num_row_groups)]
+    if any(group is None or not group.has_null_count for group in groups):
+        return None, None
+    nulls = sum(group.null_count for group in groups)
+    if any(not group.has_min_max for group in groups):
+        return None, nulls
+    return (min(group.min for group in groups), max(group.max for group in groups)), nulls

@@ -57,7 +57,7 @@ class _Progress:
         self.piece, self.broken = piece, broken
         self.to_record = piece.from_record
         self.finished = True  # a file with no line left is
-        self.rows = self.blank = self.bad = 0
+        self.rows = self.blank = self.bad = self.cut = 0
 
     def report(self) -> SliceReport:
         return SliceReport(
@@ -71,6 +71,7 @@ class _Progress:
             bad=self.bad,
             blank=self.blank,
             broken=self.broken,
+            cut=self.cut,
         )
 
 
@@ -263,6 +264,7 @@ class Reading:
                 TaskFailure(kind="too_many_bad_records", path=row.source_file, line=row.line, message=message)
             )
         if policy.keeps_bad_records:
+            progress.cut += not row.complete
             self._quarantine.add(row)
 
 

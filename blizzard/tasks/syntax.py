@@ -32,6 +32,8 @@ class LineError(BadRecord):
         self.column = show_path(path) if path else None
         super().__init__(f"{self.column}: {message}" if path else message, kind=kind)
 
+    __str__ = Exception.__str__  # it is kept with the line, and data stays as it is
+
 
 class JsonInteger(str):
     """The text of a JSON number without fraction and exponent."""

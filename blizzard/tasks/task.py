@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from blizzard.core.bad import BadPolicy
 from blizzard.core.types import BatchTicket, Slice, TaskFailure, TaskPlan, TaskReport
+from blizzard.failures import failure_to_write, said
 from blizzard.schema.layout import TableLayout
 from blizzard.store import open_store
 from blizzard.store.access import NO_ACCESS, Access
@@ -50,10 +51,16 @@ class JobSpec:
     block_bytes: int = _BLOCK_BYTES
     source_access: Access = NO_ACCESS
     table_access: Access = NO_ACCESS
+    quarantine_access: Access | None = None  # None: as to the table
 
     @property
     def source(self) -> Store:
         return open_store(self.source_root, self.source_access)
+
+    @property
+    def quarantine(self) -> Store:
+        access = self.table_access if self.quarantine_access is None else self.quarantine_access
+        return open_store(self.quarantine_root, access)
 
 
 def open_outputs(spec: JobSpec, ticket: BatchTicket, part: str) -> tuple[RowWriter, QuarantineWriter]:
@@ -68,12 +75,13 @@ def open_outputs(spec: JobSpec, ticket: BatchTicket, part: str) -> tuple[RowWrit
         codec=spec.codec,
     )
     quarantine = QuarantineWriter(
-        store=open_store(spec.quarantine_root, spec.table_access),
+        store=spec.quarantine,
         name=f"{name}.parquet",
         pipeline=spec.pipeline,
         table_id=ticket.table_id,
         sequence=ticket.sequence,
         run_id=spec.run_id,
+        batch_id=ticket.batch_id or None,
     )
     return writer, quarantine
 
@@ -101,6 +109,12 @@ def run_task(spec: JobSpec, plan: TaskPlan, ticket: BatchTicket) -> TaskReport:
             broken[e.piece.path] = e
         except BadRecordStop as e:
             return _failed(plan, e.failure)
+
+
+def _written_to(spec: JobSpec, said: str) -> str:
+    """Which of the two places an error is about; one in the middle of a file names neither."""
+    roots = (spec.quarantine_root, spec.table_root)
+    return next((root for root in roots if root in said), " or ".join(reversed(roots)))
 
 
 def _failed(plan: TaskPlan, failure: TaskFailure) -> TaskReport:
@@ -134,6 +148,14 @@ def _attempt(spec: JobSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[st
         writer.abandon()
         quarantine.abandon()
         raise
+    except OSError as e:
+        writer.abandon()
+        quarantine.abandon()
+        # Files of the source that cannot be opened are broken files by now: this is about those that are written.
+        reason = failure_to_write(e, _written_to(spec, str(e)))
+        if reason is None:
+            raise
+        return _failed(plan, TaskFailure(kind=reason.kind, path=_written_to(spec, str(e)), line=None, message=said(e)))
     return TaskReport(
         slot=plan.slot,
         slices=reading.reports(),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from blizzard.core.types import DataFile
-from blizzard.store.files import Store
+from blizzard.store.files import Sink, Store
 from blizzard.tasks.partitions import PartitionValues, partition_folder
 from blizzard.tasks.stats import Leaf, file_stats
 from blizzard.testing.faults import reach
@@ -147,14 +148,18 @@ class _OpenFile:
         self._nulls: dict[tuple[str, ...], int] = {}
         self._bounds: dict[tuple[str, ...], tuple[str, str]] = {}
         self._sink = store.create(name)
-        self._writer = pq.ParquetWriter(
-            self._sink.target,
-            schema,
-            compression=codec,
-            use_dictionary=dictionary,
-            metadata_collector=self._footers,
-            write_page_checksum=True,
-        )
+        try:
+            self._writer = pq.ParquetWriter(
+                self._sink.target,
+                schema,
+                compression=codec,
+                use_dictionary=dictionary,
+                metadata_collector=self._footers,
+                write_page_checksum=True,
+            )
+        except BaseException:
+            self._sink.abort()
+            raise
 
     @property
     def size_bytes(self) -> int:
@@ -188,8 +193,16 @@ class _OpenFile:
         )
 
     def abandon(self) -> None:
-        self._writer.close()
-        self._sink.abort()
+        give_up(self._writer, self._sink)
+
+
+def give_up(writer: Any, sink: Sink) -> None:
+    """End a file that nobody will name. The disk may be full: then its end cannot be written, and need not be."""
+    if writer is not None:
+        with suppress(Exception):
+            writer.close()
+        writer.is_open = False  # else it tries once more when it is collected, and prints a traceback
+    sink.abort()
 
 
 def _column(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:

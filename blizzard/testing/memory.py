@@ -6,15 +6,16 @@ disk or second driver could do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic
 
-from blizzard.core.codec import fence_app_id
+from blizzard.core.codec import fence_app_id, head_number
 from blizzard.core.late import Scope
 from blizzard.core.ledger import decode_ledger
 from blizzard.core.log import CommitFacts, TableFacts, Txn
 from blizzard.core.look import Listed
+from blizzard.core.quarantine import Misaligned, QuarantineFacts, Settled, changes_quarantine, judge_quarantine
 from blizzard.core.state import CheckpointState, prefix_of
 from blizzard.core.types import (
     BatchPlan,
@@ -28,7 +29,7 @@ from blizzard.core.types import (
     SourceIdentity,
     TaskReport,
 )
-from blizzard.errors import Temporary
+from blizzard.errors import OutOfStep, Temporary
 from blizzard.ports import CommitRequest, Pending, Result, StopRequest
 from blizzard.schema import DeltaSchema
 
@@ -61,6 +62,7 @@ class World:
     bad_parquet: dict[str, list[str]] = field(default_factory=dict)
     quarantine: list[str] = field(default_factory=list)
     quarantine_txn: int = 0
+    quarantine_head: int = 0
     log: list[tuple[CommitFacts, tuple[str, ...]]] = field(default_factory=list)
     names: int = 0
     clock_ms: int = 1_000
@@ -119,6 +121,10 @@ class MemorySource:
         after = scope.after
         files = [f for f in self.list() if f.path in scope.also or f.path > after.get(self._part(f.path), "")]
         return Listed(files=files, at_ms=at_ms, is_full=False)
+
+    def finish_asides(self, names: Sequence[str]) -> Sequence[str]:
+        del names  # nothing is ever taken aside
+        return ()
 
     def now_ms(self) -> int:
         return self.world.tick()
@@ -186,6 +192,9 @@ class MemoryTable:
         self._world._append(commit, tuple(file.path for file in request.files))
         self._fault("after_append")  # an exception here is a lost answer
 
+    def find_missing(self, files: Sequence[DataFile]) -> str | None:
+        return next((file.path for file in files if file.path not in self._world.parquet), None)
+
     def check_writable(self) -> None:
         return None
 
@@ -222,27 +231,45 @@ class MemoryQuarantine:
     world: World
     fault: Fault = no_fault
 
+    def announce(self, state: CheckpointState, files: Sequence[DataFile] = ()) -> CheckpointState:
+        del files
+        if state.quarantine_head is None or not changes_quarantine(state):
+            return state
+        return replace(state, quarantine_head=replace(state.quarantine_head, table_id="q"))
+
     def settle(self, state: CheckpointState) -> None:
-        if not state.pending_quarantine:
-            return
-        for _ in range(3):
-            seen = self.world.quarantine_txn
-            if seen >= state.sequence:
-                return
+        for _ in range(4):
+            seen = self._facts()
+            match judge_quarantine(state, seen):
+                case Settled():
+                    return
+                case Misaligned(kind=kind, message=message):
+                    raise OutOfStep(message, kind=kind)
             try:
                 self.fault("before_settle")
-                if self.world.quarantine_txn != seen:
+                if self._facts() != seen:
                     raise ConflictError("Concurrent transaction failed")
                 for name in state.pending_quarantine:
                     self.world.quarantine += self.world.bad_parquet[name]
-                self.world.quarantine_txn = state.sequence
+                self.world.quarantine_txn, head = state.sequence, state.quarantine_head
+                self.world.quarantine_head = head_number(None if head is None else head.batch_id)
                 self.fault("after_settle")
             except ConflictError:
                 continue
-        if self.world.quarantine_txn < state.sequence:
-            raise Temporary("the quarantine table does not answer", kind="quarantine_failed")
+        raise Temporary("the quarantine table does not answer", kind="quarantine_failed")
 
-    def count(self) -> int:
+    def _facts(self) -> QuarantineFacts:
+        return QuarantineFacts(table_id="q", sequence=self.world.quarantine_txn, head=self.world.quarantine_head)
+
+    def is_settled(self, state: CheckpointState) -> bool:
+        return not state.pending_quarantine or self.world.quarantine_txn >= state.sequence
+
+    def took_in(self, state: CheckpointState, sequences: Collection[int]) -> Collection[int]:
+        del state
+        return {sequence for sequence in sequences if sequence <= self.world.quarantine_txn}
+
+    def count(self, pipeline: str | None = None, table_id: str | None = None) -> int:
+        del pipeline, table_id
         return len(self.world.quarantine)
 
 

@@ -11,6 +11,7 @@ from blizzard.config import make_config
 from blizzard.report.facts import PipelineFacts
 from blizzard.report.page import render_page
 from blizzard.reporting import collect_report
+from blizzard.request import Request
 from tests.browser.conftest import NOW_MS
 from tests.browser.webdriver import Browser
 from tests.contract.histories import make_history
@@ -21,7 +22,7 @@ OUT = Path(__file__).parents[2] / "docs" / "images" / "report.png"
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         table = make_history(Path(folder), now_ms=NOW_MS)
-        facts = collect_report(make_config({"table.path": str(table)}))
+        facts = collect_report(Request(config=make_config({"table.path": str(table)})))
         # As it would be read: four minutes after the newest commit, and from a lake.
         facts = replace(
             facts, made_at_ms=NOW_MS, table="s3://lake/sales", pipelines=tuple(map(_in_a_lake, facts.pipelines))

@@ -11,6 +11,7 @@ from blizzard.config import make_config
 from blizzard.core.plan import Limits
 from blizzard.report.page import render_page
 from blizzard.reporting import collect_report
+from blizzard.request import Request
 from tests.browser.webdriver import Browser
 from tests.contract.in_process import Flow
 from tests.edges.test_report_page import hostile_facts
@@ -49,7 +50,7 @@ return low;"""
 
 
 def page_of(table: Path, folder: Path) -> str:
-    return save(render_page(collect_report(make_config({"table.path": str(table)}))), folder)
+    return save(render_page(collect_report(Request(config=make_config({"table.path": str(table)})))), folder)
 
 
 def save(html: str, folder: Path) -> str:

@@ -26,6 +26,7 @@ from blizzard.delta.quarantine import DeltaRsQuarantine
 from blizzard.delta.table import DeltaRsTable
 from blizzard.job import ListedSource
 from blizzard.pipeline import run_pipeline
+from blizzard.planning import plan_run
 from blizzard.ports import (
     Background,
     CommitRequest,
@@ -112,6 +113,7 @@ class Told:
 
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    plans: list[BatchPlan] = field(default_factory=list)
 
     def note(self, message: str) -> None:
         self.notes.append(message)
@@ -119,7 +121,10 @@ class Told:
     def warn(self, message: str) -> None:
         self.warnings.append(message)
 
-    def planned(self, plan: BatchPlan, *, sequence: int, backlog_files: int) -> None: ...
+    def planned(self, plan: BatchPlan, *, sequence: int, backlog_files: int) -> None:
+        del sequence, backlog_files
+        self.plans.append(plan)
+
     def committed(self, result: BatchResult, *, sequence: int, version: int) -> None: ...
     def close(self) -> None: ...
 
@@ -149,6 +154,7 @@ class Flow:
     runs: int = 0
     marks_per: str | None = None
     min_age_s: float = 0
+    planned: dict[str, Any] = field(default_factory=dict)
     later_ms: int = 120_000  # an empty file that has just been made would be held back
 
     @property
@@ -221,9 +227,10 @@ class Flow:
         stop: StopRequest | None = None,
         telemetry: Telemetry | None = None,
         summary: Summary | None = None,
+        plans_only: bool = False,
         **settings: Any,
     ) -> Summary:
-        """A run as a new process would make it."""
+        """A run as a new process would make it; or what it would do first, in `planned`."""
         self.runs += 1
         table = self.place.open()
         described: dict[str, Any] = {"indexed_columns": table.indexed_columns} if table is not None else {}
@@ -247,6 +254,9 @@ class Flow:
             bad=bad or BadPolicy(),
         )
         summary = summary or Summary()
+        if plans_only:
+            self.planned = plan_run(ports, replace(given, **settings))
+            return summary
         run_pipeline(ports, replace(given, **settings), summary)
         return summary
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from blizzard.cleaning import Cleaning
+from blizzard.cleaning import Cleaned, Cleaning
 from blizzard.config import make_config
 from blizzard.core.late import LatePolicy
 from blizzard.core.plan import Limits
@@ -38,11 +38,11 @@ def flow(tmp_path: Path) -> Flow:
 
 
 def deleting(flow: Flow) -> Cleaning:
-    return Cleaning(source=open_store(str(flow.src)), archive=None, keep_ms=DAY_MS)
+    return Cleaning(source=flow.source.location, archive=None, keep_ms=DAY_MS)
 
 
 def archiving(flow: Flow) -> Cleaning:
-    return Cleaning(source=open_store(str(flow.src)), archive=open_store(str(flow.folder / "kept")), keep_ms=DAY_MS)
+    return Cleaning(source=flow.source.location, archive=open_store(str(flow.folder / "kept")), keep_ms=DAY_MS)
 
 
 def sources(flow: Flow) -> list[str]:
@@ -67,7 +67,7 @@ def test_what_is_ingested_is_deleted_and_what_is_in_progress_stays(flow: Flow) -
 
 def test_nobody_goes_back_before_what_is_about_to_be_deleted(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
     """Said in one commit, done after it: whoever comes in between finds the files and may not count on them."""
-    monkeypatch.setattr(Cleaning, "run", lambda *_: False)  # it died before it deleted anything
+    monkeypatch.setattr(Cleaning, "run", lambda *_: Cleaned(is_complete=False))  # it died before it deleted anything
     flow.run(cleaning=deleting(flow))
     assert newest_state(flow).cleaning_through == 1
     with pytest.raises(Refused, match="after_ingest") as refused:

@@ -18,6 +18,7 @@ from blizzard import dlq
 from blizzard.core.ledger import decode_ledger
 from blizzard.core.state import CheckpointState
 from blizzard.delta import quarantine as delta_quarantine
+from blizzard.delta import quarantine_files
 from blizzard.errors import Fenced, Refused
 from blizzard.replay import QuarantineIngestor, Replayed
 from blizzard.tasks.quarantine import Selection
@@ -58,7 +59,9 @@ def test_what_passes_now_becomes_rows_and_the_rest_stays_as_it_was(flow: Flow) -
     (left,) = flow.quarantined()
     was = before[HOPELESS]
     assert (left["sequence"], left["run_id"]) == (2, "replay")
-    assert left | {"sequence": 1, "run_id": was["run_id"]} == was  # its time, too: it has been here since then
+    own = {name: was[name] for name in ("sequence", "run_id", "batch_id")}
+    assert left["batch_id"] == newest_state(flow).batch_id
+    assert left | own == was  # its time, too: it has been here since then
     state = newest_state(flow)
     assert (state.sequence, state.source_state, dict(state.replayed)) == (2, position, {"through": "1"})
     (commit,) = flow.open().commits_after(newest(flow.table) - 1)
@@ -166,7 +169,7 @@ def test_a_line_over_a_limit_that_has_shrunk_stays(flow: Flow) -> None:
 
 
 def test_many_batches_keep_every_record(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delta_quarantine, "_READ_ROWS", 7)
+    monkeypatch.setattr(quarantine_files, "_READ_ROWS", 7)
     content = [mendable(i) if i % 3 else HOPELESS for i in range(10, 110)]
     write(flow.src / "c.ndjson", b"\n".join(content))
     flow.run(spec=STRICT)
@@ -178,7 +181,7 @@ def test_many_batches_keep_every_record(flow: Flow, monkeypatch: pytest.MonkeyPa
 def test_a_replay_refuses_what_a_run_refuses(flow: Flow) -> None:
     with pytest.raises(Refused) as caught:
         replay_in(replace(flow, pipeline="never-ran"))
-    assert caught.value.kind == "table_has_data"
+    assert caught.value.kind == "source_read_by_other"
     assert len(flow.quarantined()) == 3
 
 

@@ -17,7 +17,6 @@ from blizzard.core.plan import Limits
 from blizzard.core.recover import StartFrom
 from blizzard.editing import export_position, import_position
 from blizzard.errors import BlizzardError, Refused
-from blizzard.store import open_store
 from tests.contract.in_process import (
     Flow,
     LaterSource,
@@ -31,6 +30,7 @@ from tests.contract.in_process import (
 from tests.contract.replaying import quarantined_flow, replay_in
 from tests.contract.test_adopt import ADOPT, rust_commit
 from tests.contract.test_rollback_contract import roll_back
+from tests.failing import ends_with
 from tests.ingesting import ids, line, write, write_ids
 
 DAY_MS = 86_400_000
@@ -54,7 +54,7 @@ def cli(flow: Flow, *words: str) -> int:
 def test_an_older_position_is_refused_while_the_table_holds_what_came_after_it(tmp_path: Path) -> None:
     flow = four(tmp_path)
     kept = export_position(flow.open(), "p", sequence=2)
-    with pytest.raises(Refused, match="which sequence 4 added, is part of it"):
+    with pytest.raises(Refused, match=r"blizzard-run3-.*which a later sequence added, is part of it"):
         import_position(flow.open(), kept, quarantine=flow.quarantine, replaces=True)
     flow.run()
     assert ids(flow.table) == list(range(12))
@@ -64,7 +64,7 @@ def test_an_older_position_is_refused_where_the_table_was_restored_to_a_later_on
     flow = four(tmp_path)
     DeltaTable(str(flow.table)).restore(3)  # sequence 3
     kept = export_position(flow.open(), "p", sequence=2)
-    with pytest.raises(Refused, match="which sequence 3 added, is part of it"):
+    with pytest.raises(Refused, match=r"blizzard-run3-.*which a later sequence added, is part of it"):
         import_position(flow.open(), kept, quarantine=flow.quarantine, replaces=True)
 
 
@@ -74,7 +74,7 @@ def test_an_older_position_is_refused_where_a_replay_came_after_it(tmp_path: Pat
     assert (ids(flow.table), len(flow.quarantined())) == ([0, 1, 2, 3, 4], 1)
     DeltaTable(str(flow.table)).restore(1)
     kept = export_position(flow.open(), "p", sequence=1)
-    with pytest.raises(Refused, match="put records from quarantine into it"):
+    with pytest.raises(Refused, match="a replay of records from quarantine"):
         import_position(flow.open(), kept, quarantine=flow.quarantine, replaces=True)
 
 
@@ -82,7 +82,7 @@ def test_what_was_pending_is_settled_before_an_import(tmp_path: Path, monkeypatc
     flow = Flow(tmp_path)
     write(flow.src / "a.ndjson", line(0) + b"not json\n")
     monkeypatch.setenv("BLIZZARD_FAULT", "quarantine.before=raise")
-    with pytest.raises(BlizzardError):
+    with ends_with("quarantine_failed"):
         flow.run()
     monkeypatch.delenv("BLIZZARD_FAULT")
     import_position(flow.open(), export_position(flow.open(), "p"), quarantine=flow.quarantine, replaces=True)
@@ -147,8 +147,8 @@ def test_a_file_that_was_reset_is_not_deleted_before_it_is_read_again(tmp_path: 
     )  # its rows were wrong, or deleted by mistake; now it shall be read again
     assert cli(flow, "reset", "--file", "a.ndjson", "--from-record", "0", "--yes") == 0
     flow.clock.ms += 2 * DAY_MS
-    flow.run(cleaning=Cleaning(source=open_store(str(flow.src)), archive=None, keep_ms=DAY_MS))
-    flow.run(cleaning=Cleaning(source=open_store(str(flow.src)), archive=None, keep_ms=DAY_MS))
+    flow.run(cleaning=Cleaning(source=flow.source.location, archive=None, keep_ms=DAY_MS))
+    flow.run(cleaning=Cleaning(source=flow.source.location, archive=None, keep_ms=DAY_MS))
     assert ids(flow.table) == [0, 1, 2]
 
 
@@ -167,7 +167,7 @@ def test_a_run_that_a_rollback_has_overtaken_deletes_nothing(tmp_path: Path, mon
 
     monkeypatch.setattr(LaterSource, "look", look)
     try:
-        flow.run(cleaning=Cleaning(source=open_store(str(flow.src)), archive=None, keep_ms=DAY_MS))
+        flow.run(cleaning=Cleaning(source=flow.source.location, archive=None, keep_ms=DAY_MS))
     except BlizzardError:
         pass
     flow.run()
@@ -202,7 +202,7 @@ def test_the_answer_to_unclear_files_is_remembered(tmp_path: Path) -> None:
     clean_up_log(flow.table)
     os.chmod(flow.src / "m.ndjson", 0o600)  # ctime: a chmod, a chown, a backup with hard links
     write_ids(flow.src / "c.ndjson", 60, 63)
-    with pytest.raises(Refused):
+    with ends_with("late_unclear"):
         flow.run()
     flow.run(late=LatePolicy(unclear="ignore"))
     flow.run()
@@ -263,7 +263,7 @@ def test_a_file_in_progress_that_is_gone_can_be_given_up(tmp_path: Path, capsys:
     flow.run(limits=Limits(max_records=3), max_batches=1)
     (flow.src / "a.ndjson").unlink()
     write_ids(flow.src / "b.ndjson", 10, 13)
-    with pytest.raises(Refused):
+    with ends_with("source_changed"):
         flow.run()
     assert cli(flow, "skip", "--file", "a.ndjson", "--yes") == 0, capsys.readouterr().err
     flow.run()

@@ -15,6 +15,7 @@ from blizzard.core.plan import Limits
 from blizzard.report.facts import ReportFacts
 from blizzard.report.page import render_page
 from blizzard.reporting import collect_report
+from blizzard.request import Request
 from tests.contract.histories import make_history
 from tests.contract.in_process import BEGINNING, Flow, log_file, newest, write_foreign
 from tests.contract.test_hostile_log import change_payload, clean_up
@@ -33,7 +34,7 @@ def flow(tmp_path: Path) -> Flow:
 
 
 def report(table: Path, **how: Any) -> ReportFacts:
-    facts = collect_report(make_config({"table.path": str(table)}), **how)
+    facts = collect_report(Request(config=make_config({"table.path": str(table)})), **how)
     assert render_page(facts).endswith("</html>")
     return facts
 
@@ -100,7 +101,7 @@ def test_only_so_many_commits_are_read_and_the_page_says_so(flow: Flow) -> None:
 
 def test_two_pipelines_and_other_writers(flow: Flow) -> None:
     other = Flow(flow.folder, pipeline="q")
-    other.run(start_from=BEGINNING)
+    other.run(start_from=BEGINNING, reads_again=True)
     write_foreign(flow.table, 9000)
     facts = report(flow.table)
     assert [p.name for p in facts.pipelines] == ["p", "q"]
@@ -149,7 +150,7 @@ def test_a_damaged_ledger_is_told(flow: Flow) -> None:
 def test_a_commit_that_cannot_be_read_ends_the_history_and_not_the_report(flow: Flow) -> None:
     table = flow.open()
     log_file(flow.table, 1).write_text("{nonsense\n")
-    facts = collect_report(make_config({"table.path": str(flow.table)}), table=table)
+    facts = collect_report(Request(config=make_config({"table.path": str(flow.table)})), table=table)
     assert [row.sequence for row in facts.pipelines[0].commits] == [3, 2]
     assert "is damaged" in facts.problems[0]
     render_page(facts)

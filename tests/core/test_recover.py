@@ -14,12 +14,12 @@ from blizzard.core.outcome import Landed, NotLanded, TakenByOther, TakenByOursel
 from blizzard.core.recover import (
     Fresh,
     Recovery,
-    Refuse,
     Resume,
     StartFrom,
     check_in_progress,
     decide_recovery,
 )
+from blizzard.core.refuse import Refuse
 from blizzard.core.state import CheckpointState, RecordsRead, SourceState
 from blizzard.core.types import SourceFile, SourceIdentity
 from tests.core.test_codec import RUST_JSON, example
@@ -215,13 +215,14 @@ def test_a_free_sequence_has_not_landed() -> None:
 def test_a_sequence_taken_by_another_run_is_fenced() -> None:
     state, other = example(), example(run_id="other", batch_id="x")
     outcome = decide_commit_outcome([commit(7, other)], app_id=encode_state(state), state=state)
-    assert outcome == TakenByOther(version=7, run_id="other")
+    assert outcome == TakenByOther(version=7, sequence=state.sequence, run_id="other")
 
 
 def test_a_later_sequence_of_another_run_is_fenced_too() -> None:
     state, other = example(), example(run_id="other", sequence=9)
-    outcome = decide_commit_outcome([commit(9, other)], app_id=encode_state(state), state=state)
-    assert isinstance(outcome, TakenByOther)
+    between = example(run_id="third", sequence=8)
+    outcome = decide_commit_outcome([commit(9, other), commit(8, between)], app_id=encode_state(state), state=state)
+    assert outcome == TakenByOther(version=9, sequence=9, run_id="other")  # all of one commit
 
 
 def test_a_sequence_taken_by_ourselves_with_another_batch_is_not_a_fence() -> None:

@@ -20,7 +20,7 @@ FIELDS = [
         "files",
         "records",
         *("bad_records", "quarantined", "rejected", "rescued_records", "bad_files", "unknown_fields", "added_columns"),
-        *("late_files", "rewritten_files", "held_files"),
+        *("late_files", "rewritten_files", "held_files", "cleaned_files", "kept_files"),
         "backlog_files",
         "bytes_read",
         "seconds",

@@ -10,6 +10,7 @@ import pytest
 from blizzard.config import load_config, make_config
 from blizzard.errors import ConfigError
 from blizzard.keys import KEYS
+from tests.failing import ends_with
 
 
 def test_defaults_are_the_documented_ones() -> None:
@@ -104,7 +105,7 @@ def test_spark_conf_takes_any_key() -> None:
 @pytest.mark.parametrize("text", ["[1, 2]", "a: [", "just text"])
 def test_a_file_that_is_no_tree_is_rejected(tmp_path: Path, text: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
-    with pytest.raises(ConfigError):
+    with ends_with("config"):
         load_config(file=str(tmp_path / "c.yaml"))
 
 

@@ -10,6 +10,11 @@ import pytest
 from blizzard.session import LazySession
 
 
+@pytest.fixture(autouse=True)
+def no_jvm_by_mistake() -> None:
+    """The runtime's session is played here, and has no JVM."""
+
+
 class FakeSession:
     stopped = False
 

@@ -18,7 +18,7 @@ OPERATE = (ROOT / "docs/operate.md").read_text()
 
 RAISED = {c.__name__ for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.BlizzardError)}
 # A refusal of the core becomes an error at the edge; the rest is what tasks find in files.
-RAISED |= {"Refuse", "UnusableOrigin", "TaskFailure", "UnreadableSource"}
+RAISED |= {"Refuse", "Misaligned", "UnusableOrigin", "TaskFailure", "UnreadableSource"}
 
 
 def kinds_raised() -> set[str]:

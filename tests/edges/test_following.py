@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from blizzard.control import RunControl
-from blizzard.errors import Refused, Temporary
+from blizzard.errors import Refused, SparkGone, Temporary
 from blizzard.following import UNHEALTHY_AFTER, Following, follow
 from blizzard.metrics import PrometheusTelemetry
 from blizzard.progress import SilentProgress
@@ -198,3 +198,14 @@ def test_signals_pause_resume_commit_and_stop() -> None:
         assert not control.must_cancel()
         os.kill(os.getpid(), signal.SIGINT)
         assert control.must_cancel()
+
+
+def test_a_session_that_is_gone_ends_it_since_every_cycle_would_fail() -> None:
+    def lose_spark(_: Summary) -> None:
+        raise SparkGone("the session died")
+
+    control = Patient()
+    with pytest.raises(SparkGone) as gone:
+        follow_cycles(control, reads(1, 1), lose_spark, reads(1, 2))
+    assert (gone.value.kind, gone.value.exit_code) == ("spark_gone", 75)
+    assert len(control.waits) == 1

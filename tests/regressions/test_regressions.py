@@ -15,14 +15,13 @@ import pytest
 
 from blizzard import api
 from blizzard.cli import main
-from blizzard.core.log import CommitFacts
-from blizzard.core.recover import StartFrom, check_rewrites
-from blizzard.core.state import FINISHED, RecordsRead, SourceState
+from blizzard.core.overlap import DEFAULT_PATTERN
+from blizzard.core.recover import StartFrom
 from blizzard.core.types import SourceIdentity
-from blizzard.errors import BadFile, BlizzardError, ConfigError, Refused, Temporary
+from blizzard.errors import BadFile, BlizzardError, ConfigError, Temporary
 from blizzard.job import SystemClock, parse_start_from
 from blizzard.source.listing import list_source
-from blizzard.source.uri import DEFAULT_PATTERN, default_pipeline, locate_source
+from blizzard.source.uri import default_pipeline, locate_source
 from tests.contract.in_process import (
     BEGINNING,
     Flow,
@@ -36,7 +35,6 @@ from tests.contract.in_process import (
     write_foreign,
     write_raw,
 )
-from tests.core.test_codec import example
 from tests.ingesting import DDL, ids, line, write_ids
 
 Cli = Callable[..., tuple[int, dict[str, Any], str]]
@@ -191,34 +189,11 @@ def test_a_run_in_which_every_file_changed_commits_nothing_and_ends(tmp_path: Pa
     assert ids(flow.table) == [0, 1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize(
-    ("source_state", "offered"),
-    [
-        (SourceState(last_committed_file="m"), True),
-        (SourceState(files={"b": RecordsRead(records=0)}, last_committed_file="m"), False),
-        (SourceState(files={"b": RecordsRead(records=4, size_bytes=1, etag="e")}, last_committed_file="m"), False),
-        (SourceState(files={"z": FINISHED}, last_committed_file="m"), False),
-        (SourceState(), False),
-    ],
-)
-def test_the_advice_after_a_rewrite_never_leaves_out_what_was_not_ingested(
-    source_state: SourceState, offered: bool
-) -> None:
-    rewrite = CommitFacts(version=9, timestamp_ms=0, operation="RESTORE")
-    refusal = check_rewrites([rewrite], example(source_state=source_state))
-    assert refusal is not None
-    assert ("after:m" in refusal.message) is offered
-    assert "--start-from beginning" in refusal.message
-
-
-def test_the_advice_after_a_rewrite_is_followed_by_the_letter(tmp_path: Path) -> None:
+def test_a_restore_that_changed_nothing_stops_nobody(tmp_path: Path) -> None:
     flow = Flow(tmp_path).first_run()
     write_raw(flow.table, info("RESTORE"))
     write_ids(flow.src / "b.ndjson", 3, 6)
-    with pytest.raises(Refused, match=r"after:a\.ndjson"):
-        flow.run()
-    other = Flow(tmp_path, pipeline="other")
-    other.run(start_from=StartFrom(after="a.ndjson"))
+    flow.run()
     assert ids(flow.table) == [0, 1, 2, 3, 4, 5]
 
 
@@ -352,8 +327,8 @@ def test_a_table_of_which_only_a_checkpoint_is_left_is_no_reason_for_a_traceback
     only_a_checkpoint(flow.table)
     where = ["--source", str(flow.src), "--table", str(flow.table), "--pipeline", "q"]
     code, last, _ = cli(*where)
-    assert (code, last["error_kind"]) == (3, "table_has_data")
-    code, last, _ = cli(*where, "--start-from", "beginning")
+    assert (code, last["error_kind"]) == (3, "source_read_by_other")
+    code, last, _ = cli(*where, "--start-from", "beginning", "--reads-again")
     # delta-rs 1.6 cannot append to such a log ("Invalid table version"); whoever can may, but nobody half does.
     assert (code, ids(flow.table)) in ((0, [0, 0, 1, 1, 2, 2]), (75, [0, 1, 2]), (3, [0, 1, 2]))
     assert (last["error_kind"] is None) == (code == 0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, ResponseStreamingError
 from deltalake import DeltaTable, write_deltalake
 
 from tests.s3.fault_proxy import FaultProxy
@@ -55,7 +55,7 @@ def test_s3fs_works_through_the_proxy(fault_proxy: FaultProxy, bucket: Bucket) -
     assert (ranged.range, ranged.status) == ("bytes=10-29", 206)
     etag = fs.info(f"{bucket.name}/large")["ETag"]
     fs.pipe_file(f"{bucket.name}/large", b"another")
-    with pytest.raises(Exception, match=r"PreconditionFailed|pre-conditions"):
+    with pytest.raises(OSError, match=r"PreconditionFailed|pre-conditions"):
         fs.call_s3("get_object", Bucket=bucket.name, Key="large", Range="bytes=0-3", IfMatch=etag)
 
 
@@ -96,7 +96,7 @@ def test_cut_body_ends_a_download_in_the_middle(client: Any, fault_proxy: FaultP
     fault_proxy.add(CutBody(after_bytes=100_000), method="GET", nth=1)
     answer = client.get_object(Bucket=bucket.name, Key="k")
     assert len(answer["Body"].read(100_000)) == 100_000
-    with pytest.raises(Exception, match=r"(?i)incomplete|broken"):
+    with pytest.raises(ResponseStreamingError, match=r"(?i)incomplete|broken"):
         answer["Body"].read()
     assert len(get(client, bucket)) == 200_000
 

@@ -58,7 +58,7 @@ def test_odd_names_are_archived(flow: BucketFlow, name: str) -> None:
     flow.run()
     flow.clock.ms += 2 * DAY_MS
     archive = open_store(flow.bucket.uri("kept"), flow.access)
-    flow.run(cleaning=Cleaning(source=flow.src, archive=archive, keep_ms=DAY_MS))
+    flow.run(cleaning=Cleaning(source=flow.source.location, archive=archive, keep_ms=DAY_MS))
     keys = flow.bucket.keys()
     assert f"kept/{name}" in keys
     assert f"src/{name}" not in keys

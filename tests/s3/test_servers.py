@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ConnectionClosedError
 from deltalake import DeltaTable, write_deltalake
 
 from tests.s3.conftest import tool
@@ -89,7 +89,7 @@ def test_toxics_come_and_go(toxiproxy: ToxicProxy, bucket: Bucket) -> None:
     assert time.monotonic() - started >= 0.3
     toxiproxy.remove(slow)
     cut = toxiproxy.add("reset_peer", timeout=0)
-    with pytest.raises(Exception, match="onnection"):
+    with pytest.raises(ConnectionClosedError, match="onnection"):
         client.get_object(Bucket=bucket.name, Key="k")
     toxiproxy.remove(cut)
     assert client.get_object(Bucket=bucket.name, Key="k")["Body"].read() == b"slow"

@@ -1,23 +1,43 @@
-"""The state machine is worth something only if it fails when an invariant is broken. Each mistake here was made
-by a real ingester."""
+"""The state machine is worth something only if it fails when an invariant is broken. Each mistake here was made by a
+real ingester, and is caught by the invariant it breaks, with all others switched off: a mistake that fails in another
+way, or is never made, proves nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 import blizzard.core.batch
+import blizzard.core.late
+import blizzard.core.plan
+import blizzard.core.recover
 import blizzard.delta.commit
 import blizzard.starting
-from blizzard.core.late import Unexpected, compare_with_ledgers
+from blizzard.core.late import Scope, Unexpected, compare_with_ledgers
+from blizzard.core.look import digest_files, settled_files
 from blizzard.core.outcome import Landed, NotLanded, decide_commit_outcome
-from blizzard.core.state import CheckpointState, Finished, RecordsRead, SourceState
+from blizzard.core.state import Finished, RecordsRead, SourceState
+from blizzard.core.types import SourceFile
+from blizzard.inflight import CommitQueue
+from blizzard.starting import Start
 from blizzard.testing.memory import MemoryQuarantine
+from tests.simulation.invariants import (
+    ENDS_FOR_A_REASON,
+    EVERYTHING_ARRIVES,
+    MARK_IS_TRUE,
+    NO_RECORD_TWICE,
+    NOTHING_LATE_IS_LEFT,
+    QUARANTINE_IN_STEP,
+    RESTORE_IS_NOTICED,
+    InvariantBroken,
+    only,
+)
 from tests.simulation.test_pipeline_machine import PipelineMachine
 
 
@@ -65,38 +85,128 @@ def late_files_are_never_looked_for(*_: Any, **__: Any) -> Unexpected:
     return Unexpected()
 
 
-def the_last_look_is_forgotten_too_soon(
-    listing: Any, state: CheckpointState, commits: Any, *, grace_ms: int
-) -> Unexpected:
-    """Only what is younger than the last look is compared: what became visible a little late is lost."""
-    return compare_with_ledgers(listing, state, commits, grace_ms=0)
+def names_are_taken_for_compared(listed: Any, state: Any, commits: Any, policy: Any) -> Unexpected:
+    """Only what is younger than the last look is compared, and yet all names are taken for known after it."""
+    found = compare_with_ledgers(replace(listed, is_full=False), state, commits, replace(policy, grace_ms=0))
+    return replace(found, settled_names=digest_files(settled_files(listed.files, state)))
 
 
-@pytest.mark.parametrize(
-    ("module", "name", "mistake"),
-    [
-        (blizzard.core.batch, "advance_mark", mark_is_the_latest_finished_file),
-        (blizzard.core.batch, "prune_finished", files_in_progress_are_pruned),
-        (blizzard.core.batch, "apply_reports", positions_count_rows_and_not_lines),
-        (blizzard.delta.commit, "decide_commit_outcome", an_exception_means_it_did_not_land),
-        (blizzard.delta.commit, "decide_commit_outcome", somebody_elses_commit_is_taken_for_ours),
-        (blizzard.delta.commit, "check_rewrites", a_restore_goes_unnoticed),
-        (blizzard.starting, "compare_with_ledgers", late_files_are_never_looked_for),
-        (blizzard.starting, "compare_with_ledgers", the_last_look_is_forgotten_too_soon),
-        (MemoryQuarantine, "settle", pending_bad_records_are_forgotten),
-        (MemoryQuarantine, "settle", bad_records_are_added_without_looking),
-    ],
+def every_file_before_the_mark_is_late(listed: Any, state: Any, *_: Any) -> Unexpected:
+    passed = [f.path for f in listed.files if state.source_state.is_finished(f.path)]
+    return Unexpected(late=tuple(sorted(passed)))
+
+
+def names_are_never_compared(*_: Any) -> bool:
+    return False
+
+
+def the_whole_source_is_never_listed(state: Any, *_: Any, **__: Any) -> Scope:
+    source: SourceState = state.source_state
+    marks = {"": source.last_committed_file or "", **source.prefix_marks}
+    return Scope(is_full=False, after=marks, also=tuple(sorted(source.in_progress)))
+
+
+def the_mark_passes_what_was_only_listed(_: Any, listing: Iterable[SourceFile], *__: Any) -> tuple[str, ...]:
+    return tuple(file.path for file in listing)
+
+
+def what_a_crash_left_pending_is_not_settled(self: Start, *given: Any) -> Any:
+    with mock.patch.object(MemoryQuarantine, "settle", return_value=None):
+        return _go_on(self, *given)
+
+
+def bad_records_are_settled_before_the_commit(self: CommitQueue, intent: Any) -> Any:
+    self._ports.quarantine.settle(intent.position)
+    return _commit(self, intent)
+
+
+def bad_records_are_settled_by_the_next_run_only(self: CommitQueue, *given: Any) -> Any:
+    with mock.patch.object(MemoryQuarantine, "settle", return_value=None):
+        return _commit(self, *given)
+
+
+def a_position_is_never_found(*_: Any, **__: Any) -> Any:
+    return blizzard.core.recover.Fresh(source_state=SourceState(), start_from="beginning")
+
+
+_go_on, _commit = Start.go_on, CommitQueue._commit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mistake:
+    """Made in place of `name` in `where`."""
+
+    where: Any
+    name: str
+    made: Callable[..., Any]
+    breaks: str
+
+    def __str__(self) -> str:
+        return self.made.__name__
+
+
+BATCH, COMMIT, STARTING = blizzard.core.batch, blizzard.delta.commit, blizzard.starting
+_LISTED: list[tuple[Any, str, Callable[..., Any], str]] = [
+    (BATCH, "advance_mark", mark_is_the_latest_finished_file, MARK_IS_TRUE),
+    (BATCH, "advance_mark", mark_is_the_latest_finished_file, EVERYTHING_ARRIVES),
+    (BATCH, "prune_finished", files_in_progress_are_pruned, MARK_IS_TRUE),
+    (BATCH, "apply_reports", positions_count_rows_and_not_lines, NO_RECORD_TWICE),
+    (blizzard.core.plan, "_frontier", the_mark_passes_what_was_only_listed, MARK_IS_TRUE),
+    (COMMIT, "decide_commit_outcome", an_exception_means_it_did_not_land, ENDS_FOR_A_REASON),
+    (COMMIT, "decide_commit_outcome", somebody_elses_commit_is_taken_for_ours, MARK_IS_TRUE),
+    (COMMIT, "check_rewrites", a_restore_goes_unnoticed, RESTORE_IS_NOTICED),
+    (blizzard.core.recover, "check_rewrites", a_restore_goes_unnoticed, RESTORE_IS_NOTICED),
+    (STARTING, "decide_recovery", a_position_is_never_found, ENDS_FOR_A_REASON),
+    (STARTING, "compare_with_ledgers", late_files_are_never_looked_for, EVERYTHING_ARRIVES),
+    (STARTING, "compare_with_ledgers", names_are_taken_for_compared, EVERYTHING_ARRIVES),
+    (STARTING, "compare_with_ledgers", every_file_before_the_mark_is_late, NO_RECORD_TWICE),
+    (STARTING, "compare_with_ledgers", every_file_before_the_mark_is_late, NOTHING_LATE_IS_LEFT),
+    (STARTING, "plan_listing", the_whole_source_is_never_listed, EVERYTHING_ARRIVES),
+    (blizzard.core.late, "_compares_names", names_are_never_compared, EVERYTHING_ARRIVES),
+    (Start, "go_on", what_a_crash_left_pending_is_not_settled, QUARANTINE_IN_STEP),
+    (CommitQueue, "_commit", bad_records_are_settled_before_the_commit, QUARANTINE_IN_STEP),
+    (CommitQueue, "_commit", bad_records_are_settled_by_the_next_run_only, QUARANTINE_IN_STEP),
+    (MemoryQuarantine, "settle", pending_bad_records_are_forgotten, QUARANTINE_IN_STEP),
+    (MemoryQuarantine, "settle", bad_records_are_added_without_looking, QUARANTINE_IN_STEP),
+]
+MISTAKES = [Mistake(where=where, name=name, made=made, breaks=breaks) for where, name, made, breaks in _LISTED]
+
+
+SEARCH = settings(
+    max_examples=1500,
+    stateful_step_count=15,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    report_multiple_bugs=False,
 )
-def test_the_machine_catches(module: Any, name: str, mistake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, name, mistake)
-    search = settings(
-        max_examples=1500,
-        stateful_step_count=15,
-        deadline=None,
-        database=None,
-        derandomize=True,
-        phases=[Phase.generate],
-    )
-    with pytest.raises(BaseException) as caught:  # any failure of the machine counts
-        run_state_machine_as_test(PipelineMachine, settings=search)
-    assert not isinstance(caught.value, KeyboardInterrupt | SystemExit)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=str)
+def test_the_machine_catches(mistake: Mistake, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = misfits = 0
+
+    def make(*given: Any, **more: Any) -> Any:
+        nonlocal made, misfits
+        try:
+            result = mistake.made(*given, **more)
+        except TypeError:
+            misfits += 1  # even where the code under test takes any exception for an answer
+            raise
+        made += 1
+        return result
+
+    monkeypatch.setattr(mistake.where, mistake.name, make)
+    with only(mistake.breaks), pytest.raises(InvariantBroken) as caught:
+        run_state_machine_as_test(PipelineMachine, settings=SEARCH)
+    assert caught.value.name == mistake.breaks
+    assert made, "the mistake was never made"
+    assert not misfits, "the mistake does not take what the function it stands for is given"
+
+
+def test_a_mistake_that_only_fails_is_not_taken_for_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one did for a while that no longer fitted the function it stood for."""
+    monkeypatch.setattr(STARTING, "compare_with_ledgers", lambda listing, state, commits: Unexpected())
+    with pytest.raises(TypeError, match="positional"):
+        run_state_machine_as_test(PipelineMachine, settings=SEARCH)

@@ -12,8 +12,9 @@ from blizzard.cli import main
 from blizzard.delta.arbitration import is_arbitrated
 from blizzard.delta.spark_place import DeltaSparkPlace
 from blizzard.delta.spark_table import spark_root
-from blizzard.errors import ConfigError, Fenced, Refused
-from tests.contract.in_process import Flow
+from blizzard.delta.table import DeltaRsTable
+from blizzard.errors import ConfigError, Fenced, Refused, Temporary
+from tests.contract.in_process import Flow, write_foreign
 from tests.drivers import Driver
 from tests.ingesting import DDL, commit_actions, ids, ingest, write_ids
 
@@ -61,6 +62,8 @@ def test_where_sparks_log_store_does_not_arbitrate_it_asks_for_your_word(spark: 
     assert error.value.kind == "not_arbitrated"
     assert "table.sole_writer" in str(error.value)
     assert not (tmp_path / "table/_delta_log").exists()
+    ingest(spark, tmp_path, options=BY_SPARK if kind == "file" else {"table.committer": "delta-rs"})
+    assert ids(tmp_path / "table") == [0, 1, 2]
 
 
 FEATURES = {
@@ -156,6 +159,29 @@ def test_both_committers_may_take_turns(spark: Any, tmp_path: Path) -> None:
         summary = ingest(spark, tmp_path, options=BY_SPARK if number % 2 else {})
         assert summary.sequence == number + 1
     assert ids(tmp_path / "table") == [0, 1, 2, 3]
+
+
+def test_a_log_that_moves_at_every_look_is_worth_a_retry(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = Flow(tmp_path).first_run()
+    place = DeltaSparkPlace(
+        root=str(flow.table), schema=None, clock=flow.clock, session=lambda: spark, is_sole_writer=True
+    )
+    write_ids(flow.src / "b.ndjson", 3, 6)
+    refresh = DeltaRsTable.refresh
+
+    def refresh_late(self: DeltaRsTable) -> None:
+        write_foreign(flow.table, 9000)
+        refresh(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DeltaRsTable, "refresh", refresh_late)
+        with pytest.raises(Temporary) as error:
+            flow.run(place=place)
+    assert error.value.kind == "table_busy"
+    flow.run(place=place)
+    assert [i for i in ids(flow.table) if i < 9000] == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("first", ["delta-rs", "delta-spark"])

@@ -79,7 +79,7 @@ def test_what_is_ingested_is_archived_and_not_taken_for_new(flow: StoreFlow) -> 
     archive = open_store(flow.bucket.uri("kept"), flow.access)
     flow.clock.ms += 10_000
     flow.put("day=2/b.ndjson", 3, 6)
-    flow.run(cleaning=Cleaning(source=flow.src, archive=archive, keep_ms=5_000))
+    flow.run(cleaning=Cleaning(source=flow.source.location, archive=archive, keep_ms=5_000))
     assert [file.path for file in flow.src.walk()] == ["day=2/b.ndjson"]
     assert [file.path for file in archive.walk()] == ["day=1/a #%.ndjson"]
     assert flow.run().commits == 0

@@ -67,7 +67,9 @@
     }
     if (action === "stop" && !confirm("Stop this run? What it has read is committed first.")) return;
     try {
-      const headers = needsToken ? { Authorization: "Bearer " + token.value } : {};
+      // A header takes bytes, one a character.
+      const bytes = String.fromCharCode(...new TextEncoder().encode(token ? token.value : ""));
+      const headers = needsToken ? { Authorization: "Bearer " + bytes } : {};
       const answer = await fetch(at("/" + action), { method: "POST", headers, redirect: "error" });
       const told = await answer.json();
       said.textContent = answer.ok ? "" : told.error;

@@ -1,0 +1,87 @@
+"""Which source files may be archived or deleted, by the ledgers: only those of which every line is somewhere else.
+
+A line is in the table, or whole in quarantine, or the policy was to drop it. Where the ledgers do not prove that, the
+source file has the only copy, and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from blizzard.core.history import ledgers_of
+from blizzard.core.ledger import Ledger, LedgerEntry
+from blizzard.core.log import CommitFacts
+from blizzard.core.state import CheckpointState
+
+
+@dataclass(slots=True, kw_only=True)
+class Ingested:
+    """A file as it was when its last line was committed, and what the ledgers prove about its lines."""
+
+    entry: LedgerEntry  # the newest that names it
+    unproven: int  # lines at its beginning that no ledger so far has taken from this very file
+    cut: int = 0
+    is_counted: bool = True  # whether the ledgers say of all its bad records if they were cut
+    quarantined_by: list[int] = field(default_factory=list)  # sequences that put bad records of it into quarantine
+
+    @property
+    def reason_to_keep(self) -> str | None:
+        if self.entry.broken is not None:
+            return "it was not read to its end"
+        if self.unproven:
+            return f"no ledger that is left says what became of its first {self.unproven:,} lines"
+        if self.cut:
+            return f"{self.cut:,} of its bad records are too long for the quarantine, or it was full"
+        if not self.is_counted:
+            return "it has bad records, and its ledger does not say whether the quarantine has them whole"
+        return None
+
+    def take(self, ledger: Ledger, entry: LedgerEntry, replays: Iterable[int]) -> None:
+        """What an older ledger, or the newest, says of the same version of the file. `replays` are later sequences that
+        took records out of quarantine, and put those that are still bad back."""
+        is_same = (entry.size_bytes, entry.etag) == (self.entry.size_bytes, self.entry.etag)
+        if not is_same or entry.from_record >= self.unproven or entry.to_record < self.unproven:
+            return
+        self.unproven = entry.from_record
+        self.cut += entry.cut or 0
+        self.is_counted &= entry.cut is not None
+        if entry.bad and ledger.quarantine:
+            self.quarantined_by += [ledger.sequence, *replays]
+
+
+def is_whole(entry: LedgerEntry) -> bool:
+    return entry.finished and entry.broken is None
+
+
+def find_ingested(state: CheckpointState, commits: Iterable[CommitFacts]) -> list[Ingested]:
+    """The files whose last line was committed after `cleaned_through` and up to `cleaning_through`, oldest first. One
+    that is to be read again is none of them. `commits` run backwards, and are read only as far as needed."""
+    found: dict[str, Ingested] = {}
+    open_paths: set[str] = set()  # of which an older ledger has taken the beginning
+    seen: set[str] = set()
+    replays: list[int] = []
+    for _, ledger in ledgers_of(commits, state.pipeline):
+        if ledger.sequence <= state.cleaned_through and not open_paths:
+            break
+        if ledger.kind == "replay" and ledger.quarantine:
+            replays.append(ledger.sequence)
+        if ledger.source != state.source:
+            continue  # the same name there is another file
+        for entry in reversed(ledger.entries):
+            if state.cleaned_through < ledger.sequence and entry.path not in seen:
+                seen.add(entry.path)
+                if ledger.sequence <= state.cleaning_through and _is_done(entry, state):
+                    found[entry.path] = Ingested(entry=entry, unproven=entry.to_record)
+                    if entry.broken is None:
+                        open_paths.add(entry.path)
+            if entry.path in open_paths:
+                file = found[entry.path]
+                file.take(ledger, entry, replays)
+                if not file.unproven:
+                    open_paths.discard(entry.path)
+    return list(reversed(found.values()))
+
+
+def _is_done(entry: LedgerEntry, state: CheckpointState) -> bool:
+    return entry.finished and state.source_state.is_finished(entry.path)

@@ -1,0 +1,45 @@
+"""Positions that a newer version of blizzard wrote. This one never goes on from them: it does not know all they say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from blizzard.core.codec import (
+    NEWEST_VERSION,
+    CodecError,
+    UnknownField,
+    UnknownVersion,
+    checksum_of,
+    decode_json,
+    decode_state,
+)
+from blizzard.core.refuse import Refuse
+
+
+def refuse_newer(app_ids: Iterable[str], pipeline: str, sequence: int | None) -> Refuse | None:
+    """Whether one of these is such a position of this sequence. Its ledgers do not replace it: they may say less."""
+    for fields in filter(None, map(_newer_payload, app_ids)):
+        if (fields.get("pipeline"), fields.get("sequence")) == (pipeline, sequence):
+            return Refuse(
+                kind="newer_checkpoint",
+                message=(
+                    f"a newer version of blizzard wrote the position of pipeline {pipeline!r} (sequence {sequence})."
+                    f" This one does not know all that it says. Nothing was changed. Run that version, or a later one."
+                ),
+            )
+    return None
+
+
+def _newer_payload(app_id: str) -> dict[str, Any] | None:
+    """Its fields, if it is whole (its checksum fits, as every version's must) and says more than is known here."""
+    try:
+        fields = decode_json(app_id)
+        decode_state(app_id)
+    except (UnknownVersion, UnknownField):
+        rest = {name: value for name, value in fields.items() if name != "checksum"}
+        is_whole = fields.get("checksum") == checksum_of(rest)
+        return fields if is_whole and fields["schema_version"] >= NEWEST_VERSION else None
+    except CodecError:
+        return None
+    return None

@@ -1,0 +1,188 @@
+"""Whether the quarantine table is in step with a position, and which of its records belong to the table's history.
+
+Pure. Nothing is judged by numbers where a batch_id is known: numbers begin again in a table that was restored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from blizzard.core.codec import head_number
+from blizzard.core.history import Superseded
+from blizzard.core.ledger import LedgerEntry, decode_ledger
+from blizzard.core.log import CommitFacts, fence_version, states_in
+from blizzard.core.state import CheckpointState, QuarantineHead
+
+
+def changes_quarantine(state: CheckpointState) -> bool:
+    """Whether the commit of this state puts records into quarantine or takes some out."""
+    return bool(state.pending_quarantine or state.replayed or state.rolled_back is not None)
+
+
+def lead_quarantine(state: CheckpointState, *, exists: bool = False) -> CheckpointState:
+    """With this commit as the quarantine's head, if it changes it. A rollback does so only where there is something to
+    take out: a pipeline that never had a bad record has no quarantine table (`exists`: it has one all the same)."""
+    before = state.quarantine_head
+    if not changes_quarantine(state) or (before is not None and before.batch_id == state.batch_id):
+        return state
+    if before is None and not exists and not (state.pending_quarantine or state.replayed):
+        return state
+    head = QuarantineHead(
+        batch_id=state.batch_id,
+        sequence=state.sequence,
+        previous=None if before is None else before.batch_id,
+        table_id=None if before is None else before.table_id,
+    )
+    return replace(state, quarantine_head=head)
+
+
+def head_after_import(
+    imported: CheckpointState, current: CheckpointState | None, table_id: str
+) -> QuarantineHead | None:
+    """The quarantine stands where the table's newest position left it, not where the imported one did."""
+    if current is not None:
+        return current.quarantine_head
+    return imported.quarantine_head if imported.table_id == table_id else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantineFacts:
+    """What a quarantine table says of one pipeline and table. All None: there is no quarantine table."""
+
+    table_id: str | None = None
+    sequence: int | None = None  # the newest that was settled
+    head: int | None = None  # head_number of the batch that was; None: an older version settled it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """The quarantine holds what the position says, or the position says nothing of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsettled:
+    """The quarantine stands where it stood before this position, whose commit is still to follow there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misaligned:
+    """Neither. `kind` is stable, `message` says what is the case."""
+
+    kind: str
+    message: str
+
+
+def judge_quarantine(state: CheckpointState, facts: QuarantineFacts) -> Settled | Unsettled | Misaligned:
+    named, found, settled_through = state.quarantine_head, facts.head or 0, facts.sequence or 0
+    if named is None:
+        return _judge_by_number(state, facts)
+    if found == head_number(named.batch_id):
+        return Settled()
+    is_moved = named.table_id is not None and named.table_id != facts.table_id
+    is_next = named.batch_id == state.batch_id and found == head_number(named.previous)
+    if is_next and not is_moved and (found or settled_through < state.sequence):
+        return Unsettled()
+    if facts.table_id is None or (is_moved and not found and not settled_through):
+        where = "there is none here" if facts.table_id is None else f"this one is {facts.table_id}, and new to it"
+        return Misaligned(
+            kind="quarantine_moved",
+            message=f"the bad records up to sequence {named.sequence} are in quarantine table {named.table_id or ''};"
+            f" {where}",
+        )
+    if settled_through >= named.sequence:
+        return _ahead(settled_through, named.sequence)
+    return Misaligned(
+        kind="quarantine_behind",
+        message=f"it has settled sequence {settled_through} of this pipeline, the position counts on sequence"
+        f" {named.sequence}: an older copy of the quarantine table was put back, or another table settles into it too",
+    )
+
+
+def _judge_by_number(state: CheckpointState, facts: QuarantineFacts) -> Settled | Unsettled | Misaligned:
+    """A position of an older version, or one that never had a bad record."""
+    settled_through = facts.sequence or 0
+    if facts.head or settled_through > state.sequence:
+        return _ahead(settled_through, state.sequence)
+    if not changes_quarantine(state) or settled_through == state.sequence:
+        return Settled()
+    is_empty_rollback = facts.sequence is None and not (state.pending_quarantine or state.replayed)
+    return Settled() if is_empty_rollback else Unsettled()
+
+
+def _ahead(settled_through: int, sequence: int) -> Misaligned:
+    return Misaligned(
+        kind="quarantine_ahead",
+        message=f"it has settled sequence {settled_through} of this pipeline in a batch that the position (sequence"
+        f" {sequence}) does not know: an older copy of the table was put back, two copies of the table share this"
+        f" quarantine, or another writer overwrote a commit of the table",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One commit of the pipeline that counts, as far as the quarantine is concerned."""
+
+    sequence: int
+    batch_id: str
+    run_id: str
+    files: tuple[str, ...] = ()  # of its bad records
+    replayed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))  # which records it took out
+    slices: tuple[LedgerEntry, ...] = ()  # where its bad records came from
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """The commits of a pipeline that count, oldest first, as far back as the log tells: from `begins_at` on."""
+
+    links: tuple[Link, ...]
+    begins_at: int
+
+    def liveness(self) -> Callable[[int, str | None, str], bool]:
+        """Whether a record in quarantine, by sequence, batch_id and run_id, came from one of these commits. What is
+        older than the log is believed; what an older version wrote has no batch_id, and its run tells."""
+        by_sequence = {link.sequence: link for link in self.links}
+
+        def is_live(sequence: int, batch_id: str | None, run_id: str) -> bool:
+            link = by_sequence.get(sequence)
+            if link is None:
+                return sequence < self.begins_at
+            return link.run_id == run_id if batch_id is None else link.batch_id == batch_id
+
+        return is_live
+
+    def settled_through(self, head: int | None) -> int:
+        """The sequence of the commit that this head stands for; 0 where it is none of these."""
+        return next((link.sequence for link in self.links if head and head_number(link.batch_id) == head), 0)
+
+
+class UnknownReplay(Exception):
+    """A replay whose payload cannot be read: which records it took is not known."""
+
+
+def chain_of(commits: Iterable[CommitFacts], *, pipeline: str, sequence: int) -> Chain:
+    """From the commits of a table, newest first; `sequence` is the pipeline's newest."""
+    links, superseded, begins_at, oldest = [], Superseded(), sequence + 1, None
+    for commit in commits:
+        oldest, ledger = commit.version, decode_ledger(commit.user_metadata)
+        if ledger is None or ledger.pipeline != pipeline or ledger.sequence > sequence:
+            continue
+        if fence_version(commit, pipeline) != ledger.sequence:
+            continue  # somebody else's commit, whatever its metadata says
+        begins_at = min(begins_at, ledger.sequence)
+        if superseded.meets(ledger):
+            continue
+        states = {state.batch_id: state for state in states_in(commit.txns)}
+        if ledger.kind == "replay" and ledger.batch_id not in states:
+            raise UnknownReplay(f"version {commit.version} is a replay whose payload cannot be read")
+        link = Link(
+            sequence=ledger.sequence,
+            batch_id=ledger.batch_id,
+            run_id=ledger.run_id,
+            files=ledger.quarantine,
+            replayed=states[ledger.batch_id].replayed if ledger.kind == "replay" else MappingProxyType({}),
+            slices=tuple(e for e in ledger.entries if e.bad or e.broken is not None),
+        )
+        links.append(link)
+    return Chain(links=tuple(reversed(links)), begins_at=0 if oldest == 0 else begins_at)

@@ -1,0 +1,145 @@
+"""One source, one pipeline of a table: a second one would put the same records into it once more.
+
+Judged by roots and patterns (`find_reader`), and by the names, sizes and etags of the ledgers, which know a source that
+was moved (`check_moved`). Only the user's own word (`--reads-again`) allows a second reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from blizzard.core.history import ledgers_of
+from blizzard.core.log import CommitFacts, Standing, standings_of
+from blizzard.core.overlap import is_same_source, may_overlap
+from blizzard.core.refuse import Refuse, describe_position, describe_source, options_of
+from blizzard.core.state import CheckpointState, SourceState
+from blizzard.core.types import SourceFile, SourceIdentity
+
+_ON_PURPOSE = "To read it into this table a second time on purpose, add --reads-again."
+
+
+def readers_of(standings: dict[str, Standing], source: SourceIdentity) -> tuple[str, ...]:
+    """The pipelines that read this very source."""
+    return tuple(sorted(name for name, found in standings.items() if is_same_source(found.state.source, source)))
+
+
+def find_reader(
+    standings: dict[str, Standing], *, pipeline: str, source: SourceIdentity | None
+) -> CheckpointState | None:
+    """Another pipeline that reads some of this source, or would; one that reads all of it comes first."""
+    if source is None:
+        return None
+    others = [found.state for name, found in sorted(standings.items()) if name != pipeline]
+    overlapping = [state for state in others if may_overlap(state.source, source)]
+    return next((s for s in overlapping if is_same_source(s.source, source)), overlapping[0] if overlapping else None)
+
+
+def refuse_second_reader(other: CheckpointState, pipeline: str, source: SourceIdentity) -> Refuse:
+    is_same, goes_on = is_same_source(other.source, source), options_of(other.pipeline, other.source, given=source)
+    what = "this source" if is_same else f"{describe_source(other.source)}, which has files in common with this source"
+    return Refuse(
+        kind="source_read_by_other",
+        message=(
+            f"pipeline {other.pipeline!r} of this table reads {what}; it stands at sequence {other.sequence}"
+            f" ({describe_position(other)}). Pipeline {pipeline!r} has no position here, and would read the same"
+            f" records once more. To go on with the one there is: {goes_on}."
+            f"{'' if is_same else ' Or name a source that has no file of that one.'} {_ON_PURPOSE}"
+        ),
+    )
+
+
+def find_other_reader(commits: Iterable[CommitFacts], state: CheckpointState) -> Refuse | None:
+    """For the first commit of a pipeline: whether another began to read this source since the batch was planned.
+
+    `commits` are those since then, newest first. Of two pipelines that begin at once, the second to commit is refused.
+    """
+    if state.sequence != 1 or state.reads_again:
+        return None
+    other = find_reader(standings_of(commits), pipeline=state.pipeline, source=state.source)
+    return None if other is None else refuse_second_reader(other, state.pipeline, state.source)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """A file as another pipeline has read it."""
+
+    pipeline: str
+    source: SourceIdentity
+    path: str
+    size_bytes: int
+    etag: str
+
+
+def check_moved(
+    commits: Iterable[CommitFacts],
+    standings: dict[str, Standing],
+    *,
+    pipeline: str,
+    source: SourceIdentity,
+    begins_at: SourceState,
+    listing: Sequence[SourceFile],
+) -> Refuse | None:
+    """Whether another pipeline has read these files from another place: its source was moved, renamed or copied.
+
+    Names below the root, sizes and etags tell. Etags of different stores cannot be compared: there sizes have to do.
+    """
+    files = {f.path: f for f in listing if f.size_bytes and not begins_at.is_finished(f.path)}
+    matches: dict[str, list[str]] = {}
+    differing: set[str] = set()
+    sources: dict[str, SourceIdentity] = {}
+    for known in _known_files(commits, standings, pipeline) if files else ():
+        file = files.get(known.path)
+        if file is None:
+            continue
+        other_store = _store_of(known.source) != _store_of(source)
+        if file.size_bytes == known.size_bytes and (other_store or file.etag == known.etag):
+            matches.setdefault(known.pipeline, []).append(known.path)
+            sources.setdefault(known.pipeline, known.source)
+        elif other_store:
+            differing.add(known.pipeline)
+    name = min((name for name in matches if name not in differing), default=None)
+    if name is None:
+        return None
+    other = standings[name].state if name in standings else None
+    return _refuse_moved(name, sources[name], other, sorted(set(matches[name])), pipeline, source)
+
+
+def _known_files(commits: Iterable[CommitFacts], standings: dict[str, Standing], pipeline: str) -> Iterator[_Known]:
+    for _, ledger in ledgers_of(commits):
+        if ledger.pipeline != pipeline:
+            for e in (e for e in ledger.entries if e.to_record):  # else nothing was taken of it: skipped
+                yield _Known(
+                    pipeline=ledger.pipeline, source=ledger.source, path=e.path, size_bytes=e.size_bytes, etag=e.etag
+                )
+    for name, found in standings.items():
+        for path, read in found.state.source_state.in_progress.items() if name != pipeline else ():
+            if read.records and read.size_bytes is not None and read.etag is not None:
+                yield _Known(
+                    pipeline=name, source=found.state.source, path=path, size_bytes=read.size_bytes, etag=read.etag
+                )
+
+
+def _store_of(source: SourceIdentity) -> str:
+    return source.root.partition("://")[0]
+
+
+def _refuse_moved(
+    name: str,
+    origin: SourceIdentity,
+    other: CheckpointState | None,
+    paths: list[str],
+    pipeline: str,
+    source: SourceIdentity,
+) -> Refuse:
+    stands = "" if other is None else f" It stands at sequence {other.sequence} ({describe_position(other)})."
+    return Refuse(
+        kind="source_read_by_other",
+        message=(
+            f"pipeline {name!r} of this table has read {len(paths):,} of these files (the first: {paths[0]}) from"
+            f" {describe_source(origin)}: by name, size and etag they are the same, so that source was moved, renamed"
+            f" or copied to {source.root}.{stands} Pipeline {pipeline!r} would read the same records once more. Make"
+            f" the old path lead to the files again (move them back; on local disk a mount or a link does), and go on"
+            f" with: {options_of(name, origin)}. {_ON_PURPOSE}"
+        ),
+    )

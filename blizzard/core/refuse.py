@@ -1,0 +1,76 @@
+"""A refusal as a value, and the words that several refusals share. A way out must double and lose nothing."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+
+from blizzard.core.state import CheckpointState
+from blizzard.core.types import SourceIdentity
+
+_MAX_NAMES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refuse:
+    """Going on could lose or double data. `kind` is stable, `message` says what to do."""
+
+    kind: str
+    message: str
+    path: str = "refused"
+
+
+def describe_position(state: CheckpointState) -> str:
+    """All of it: a mark alone would lose the rest of what is in progress, or read it twice."""
+    source = state.source_state
+    marks = [source.last_committed_file] if source.last_committed_file is not None else []
+    marks += [mark for _, mark in sorted(source.prefix_marks.items())]
+    read = [f"{path} ({p.records:,} records read)" for path, p in sorted(source.in_progress.items())]
+    above = sorted(path for path in source.files if path not in source.in_progress)
+    told = [f"mark {_some(marks)}" if marks else "no mark"]
+    told.append(f"in progress: {_some(read)}" if read else "nothing in progress")
+    if above:
+        told.append(f"finished after the mark: {_some(above)}")
+    return "; ".join(told)
+
+
+def _some(names: Iterable[str]) -> str:
+    names = list(names)
+    more = len(names) - _MAX_NAMES
+    return ", ".join(islice(names, _MAX_NAMES)) + (
+        f" and {more:,} more (blizzard checkpoint show has all)" if more > 0 else ""
+    )
+
+
+def describe_source(source: SourceIdentity) -> str:
+    marks = f", marks per {source.marks_per}" if source.marks_per is not None else ""
+    return f"{source.root} ({source.pattern}{marks})"
+
+
+def options_of(pipeline: str, source: SourceIdentity, *, given: SourceIdentity | None = None) -> str:
+    """The options of a run that goes on with this pipeline; its source is left out where it is the `given` one."""
+    if source == given:
+        return shlex.join(["--pipeline", pipeline])
+    words, without = ["--source", source.root], []
+    of_glob = "default" if given is None else given.pattern
+    for key, wanted, told in (
+        ("source.pattern", source.pattern if source.pattern != "default" else None, of_glob != "default"),
+        ("source.marks_per", source.marks_per, given is not None and given.marks_per is not None),
+    ):
+        if wanted is not None:
+            words += ["--set", f"{key}={wanted}"]
+        elif told:
+            without.append(key)
+    left_out = f" (without {' and '.join(without)})" if without else ""
+    return shlex.join([*words, "--pipeline", pipeline]) + left_out
+
+
+def import_commands(pipeline: str, sequence: int) -> str:
+    """Go on from a position that a person has found to fit."""
+    name = shlex.quote(pipeline)
+    return (
+        f"blizzard checkpoint export --pipeline {name} --sequence {sequence} --out position.json, then blizzard"
+        f" checkpoint import --in position.json --replace --unverified"
+    )

@@ -1,0 +1,52 @@
+"""Which records a commit takes out of quarantine: those a replay took, or those of batches that were taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from blizzard.core.state import CheckpointState
+from blizzard.errors import Refused
+from blizzard.tasks.quarantine import Selection
+
+
+def leaving_rows(state: CheckpointState) -> Selection | None:
+    """The records that the commit of this state takes out of quarantine: replayed, or of batches taken back."""
+    if state.rolled_back is not None:
+        first, last = state.rolled_back
+        return Selection(pipeline=state.pipeline, table_id=state.table_id, from_sequence=first, through_sequence=last)
+    return replayed_rows(state) if state.replayed else None
+
+
+def replay_marks(selection: Selection) -> dict[str, str]:
+    """What a replay's state says of the records it took."""
+    marks = {
+        "from": selection.from_sequence,
+        "through": selection.through_sequence,
+        "source_file": selection.source_file,
+        "error_kind": selection.error_kind,
+    }
+    return {name: str(value) for name, value in marks.items() if value is not None}
+
+
+def replayed_rows(state: CheckpointState) -> Selection:
+    return rows_of_replay(state.replayed, pipeline=state.pipeline, table_id=state.table_id, sequence=state.sequence)
+
+
+def rows_of_replay(marks: Mapping[str, str], *, pipeline: str, table_id: str, sequence: int) -> Selection:
+    """The records a replay took. Those it could not mend come back with the replay's own, higher sequence."""
+    unknown = marks.keys() - {"from", "through", "source_file", "error_kind"}
+    if unknown or "through" not in marks:
+        raise Refused(
+            f"the checkpoint of sequence {sequence} took records from quarantine in a way this version of blizzard does"
+            f" not know ({', '.join(sorted(unknown)) or 'no through'}). Run the version that wrote it.",
+            kind="newer_checkpoint",
+        )
+    return Selection(
+        pipeline=pipeline,
+        table_id=table_id,
+        complete=True,
+        from_sequence=int(marks["from"]) if "from" in marks else None,
+        through_sequence=int(marks["through"]),
+        source_file=marks.get("source_file"),
+        error_kind=marks.get("error_kind"),
+    )

@@ -1,0 +1,44 @@
+"""What a quarantine table says of a pipeline and a table, and what is told where that does not go with the position."""
+
+from __future__ import annotations
+
+import shlex
+
+from deltalake import DeltaTable
+
+from blizzard.core.codec import head_app_id, quarantine_app_id
+from blizzard.core.quarantine import QuarantineFacts
+from blizzard.core.state import CheckpointState
+from blizzard.errors import OutOfStep
+
+
+def lost_app_id(pipeline: str, table_id: str, sequence: int) -> str:
+    """Txns outlive the commits they came in. This one is there where bad records of a sequence were given up."""
+    return f"blizzard-dlq-lost:{pipeline}:{table_id}:{sequence}"
+
+
+def facts_of(table: DeltaTable | None, pipeline: str, table_id: str) -> QuarantineFacts:
+    if table is None:
+        return QuarantineFacts()
+    return QuarantineFacts(
+        table_id=str(table.metadata().id),
+        sequence=table.transaction_version(quarantine_app_id(pipeline, table_id)),
+        head=table.transaction_version(head_app_id(pipeline, table_id)),
+    )
+
+
+def out_of_step(kind: str, message: str, root: str, state: CheckpointState) -> OutOfStep:
+    way_out = {
+        "quarantine_moved": "Set quarantine.path back to where it was; or, to go on with this one and leave those"
+        " records where they are, run:",
+        "quarantine_ahead": "If two tables share this quarantine, give each its own quarantine.path. Else bring them"
+        " together; nothing is deleted:",
+        "quarantine_behind": "Put the newer quarantine table back if you have it. Else bring them together; nothing is"
+        " deleted:",
+    }[kind]
+    return OutOfStep(
+        f"the quarantine table at {root} does not go with this table's position of pipeline {state.pipeline!r}:"
+        f" {message}. Nothing was read. {way_out} blizzard dlq realign --pipeline {shlex.quote(state.pipeline)}, with"
+        f" the same --table and configuration.",
+        kind=kind,
+    )

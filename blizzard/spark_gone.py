@@ -1,0 +1,77 @@
+"""Whether the Spark session that this process works with has died under it: killed, or out of memory.
+
+No exception says so reliably: what comes first may be a refused connection, an empty answer, or an error while the
+session is stopped. So it is asked whenever something has failed.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from blizzard.errors import BlizzardError, SparkGone, Temporary
+
+_DYING_S = 0.5  # a process closes its connections a moment before it counts as ended
+
+
+def is_gone() -> bool:
+    """Whether there was a JVM and it has ended. Under Spark Connect there is none here."""
+    pyspark: Any = sys.modules.get("pyspark")
+    gateway = getattr(getattr(pyspark, "SparkContext", None), "_gateway", None)
+    if gateway is None:
+        return False
+    process = getattr(gateway, "proc", None)  # under spark-submit the JVM is not our child
+    if process is not None:
+        try:
+            process.wait(_DYING_S)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+    try:
+        where = gateway.gateway_parameters.address, gateway.gateway_parameters.port
+        socket.create_connection(where, timeout=5).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+@contextmanager
+def told_if_gone() -> Iterator[None]:
+    """Turns whatever a dead session has led to into the one error that says so."""
+    try:
+        yield
+    except Exception as e:
+        raise_if_gone(e)
+        raise
+
+
+def raise_if_gone(error: Exception) -> None:
+    is_verdict = isinstance(error, BlizzardError) and not isinstance(error, Temporary)
+    if not is_verdict and not isinstance(error, SparkGone) and is_gone():
+        raise spark_gone() from error
+
+
+def spark_gone() -> SparkGone:
+    return SparkGone(
+        "the Spark session died while it was in use: killed, or out of memory? What was committed stays committed. Run"
+        " again."
+    )
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in record.pathname
+
+
+def keep_quiet_about_its_end(session: Any) -> None:
+    """What pyspark prints by itself when the JVM is gone: tracebacks, beside our own line."""
+    logging.getLogger().addFilter(_is_not_of_py4j)  # it logs its tracebacks as the root
+    server = getattr(getattr(session, "_sc", None), "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: None

@@ -1,0 +1,111 @@
+"""Whether a quarantine is in step with a position, by the batches that both name."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from blizzard.core.codec import (
+    CodecError,
+    UnknownField,
+    WrongType,
+    decode_json,
+    decode_state,
+    encode_state,
+    head_number,
+)
+from blizzard.core.quarantine import Misaligned, QuarantineFacts, Settled, Unsettled, judge_quarantine, lead_quarantine
+from blizzard.core.state import CheckpointState, QuarantineHead
+from tests.core.test_codec import app_id, example
+
+
+def at(batch_id: str | None, sequence: int | None, table_id: str | None = "q") -> QuarantineFacts:
+    return QuarantineFacts(
+        table_id=table_id, sequence=sequence, head=None if batch_id is None else head_number(batch_id)
+    )
+
+
+def own(previous: str | None = "b5") -> CheckpointState:
+    """Sequence 7, batch b, with bad records of its own."""
+    head = QuarantineHead(batch_id="b", sequence=7, previous=previous, table_id="q")
+    return example(pending_quarantine=("x",), quarantine_head=head)
+
+
+def carried() -> CheckpointState:
+    """Sequence 7 without bad records; those of sequence 5 were the last."""
+    return example(quarantine_head=QuarantineHead(batch_id="b5", sequence=5, previous="b2", table_id="q"))
+
+
+CASES: list[tuple[CheckpointState, QuarantineFacts, Any]] = [
+    (own(), at("b", 7), Settled()),
+    (own(), at("b5", 5), Unsettled()),
+    (own(), at("b2", 2), "quarantine_behind"),
+    (own(), at("c7", 7), "quarantine_ahead"),
+    (own(), at("c9", 9), "quarantine_ahead"),
+    (own(), at(None, None, table_id=None), "quarantine_moved"),
+    (own(), at(None, None, table_id="new"), "quarantine_moved"),
+    (own(), at("b", 7, table_id="new"), Settled()),  # realigned there
+    (own(), at(None, 5), "quarantine_behind"),  # an older version's copy of it
+    (own(previous=None), at(None, None), Unsettled()),
+    (own(previous=None), at(None, 6), Unsettled()),  # an older version settled up to there
+    (own(previous=None), at(None, 7), "quarantine_ahead"),
+    (own(previous=None), at(None, None, table_id="new"), "quarantine_moved"),
+    (own(previous=None), at("c3", 3), "quarantine_behind"),
+    (carried(), at("b5", 5), Settled()),
+    (carried(), at("b2", 2), "quarantine_behind"),
+    (carried(), at("c6", 6), "quarantine_ahead"),
+    (carried(), at(None, None, table_id=None), "quarantine_moved"),
+    (example(), at(None, None, table_id=None), Settled()),
+    (example(), at(None, 7), Settled()),
+    (example(), at(None, 8), "quarantine_ahead"),
+    (example(), at("c2", 2), "quarantine_ahead"),
+    (example(pending_quarantine=("x",)), at(None, 6), Unsettled()),
+    (example(pending_quarantine=("x",)), at(None, 7), Settled()),
+    (example(pending_quarantine=("x",)), at(None, 8), "quarantine_ahead"),
+    (example(rolled_back=(3, 6)), at(None, None), Settled()),
+    (example(rolled_back=(3, 6)), at(None, 6), Unsettled()),
+]
+
+
+@pytest.mark.parametrize(("state", "facts", "expected"), CASES)
+def test_in_step_or_not(state: CheckpointState, facts: QuarantineFacts, expected: Any) -> None:
+    judgement = judge_quarantine(state, facts)
+    assert (judgement.kind if isinstance(judgement, Misaligned) else judgement) == expected
+
+
+def test_only_what_changes_the_quarantine_becomes_its_head() -> None:
+    before = QuarantineHead(batch_id="b5", sequence=5, table_id="q")
+    assert lead_quarantine(example(quarantine_head=before)).quarantine_head == before
+    for change in ({"pending_quarantine": ("x",)}, {"replayed": {"through": "6"}}, {"rolled_back": (3, 6)}):
+        after = lead_quarantine(example(quarantine_head=before, **change))
+        assert after.quarantine_head == QuarantineHead(batch_id="b", sequence=7, previous="b5", table_id="q")
+        assert lead_quarantine(after) == after
+    assert lead_quarantine(example(rolled_back=(3, 6))).quarantine_head is None
+    assert lead_quarantine(example(rolled_back=(3, 6)), exists=True).quarantine_head is not None
+
+
+def test_a_payload_without_a_head_is_what_older_versions_wrote() -> None:
+    assert "quarantine_head" not in decode_json(encode_state(example()))
+    assert decode_state(encode_state(example())) == example()
+    assert decode_state(encode_state(own())) == own()
+
+
+@pytest.mark.parametrize(
+    ("head", "error"),
+    [(b"3", WrongType), (b'{"batch_id":"b","sequence":0,"previous":null,"table_id":null}', WrongType)],
+)
+def test_a_head_that_makes_no_sense_is_refused(head: bytes, error: type[CodecError]) -> None:
+    whole = base64.b64decode(encode_state(example())[len("blizzard:") :])
+    with pytest.raises(error):
+        decode_state(app_id(whole[:-1] + b',"quarantine_head":' + head + b"}"))
+    with pytest.raises(UnknownField):
+        decode_state(app_id(whole[:-1] + b',"quarantine_head":{"batch":"b"}}'))
+
+
+def test_a_head_is_a_version_that_delta_can_hold() -> None:
+    numbers = {head_number(f"{i:016x}") for i in range(1000)}
+    assert len(numbers) == 1000
+    assert all(0 < number < 2**63 for number in numbers)
+    assert head_number(None) == 0

@@ -1,0 +1,15 @@
+"""The judgement of positions through the delta-spark committer: the tests of the contract once more."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract import test_judgement, test_one_version
+from tests.contract.test_judgement import flow
+from tests.spark.test_committer_contract import _tests_of, committed_by_spark
+
+__all__ = ["committed_by_spark", "flow"]
+pytestmark = pytest.mark.spark
+
+globals().update(_tests_of(test_judgement))
+globals().update(_tests_of(test_one_version))
