@@ -69,6 +69,7 @@ class _Run:
         self._ports, self._settings, self._summary = ports, settings, summary
         self._start = Start(ports, settings, summary)
         self._held: dict[str, str] = {}  # left to the next run, and why
+        self._young: Mapping[str, str] = {}  # of those, the ones that were left alone from the beginning
 
     def drain(self) -> None:
         table = self._ports.place.open()
@@ -83,7 +84,7 @@ class _Run:
                 return
             table = self._start.create_table()
         state, listed = self._start.begin(table, whole)
-        self._held, begun_at = dict(listed.held), state.sequence
+        self._held, self._young, begun_at = dict(listed.held), listed.held, state.sequence
         self._summary.backlog_files = count_backlog(state.source_state, listed.files, self._start.waiting)[0]
         look = Look(listed, state, self._settings.late.grace_ms)
         commits = CommitQueue(self._ports, self._settings, self._summary, table, state.delta_version, look)
@@ -174,8 +175,8 @@ class _Run:
     def _tell_held(self, state: CheckpointState) -> None:
         """One file's trouble must not stop the others; trouble with all of them is no good end."""
         self._summary.held_files = len(self._held)
-        named = state.source_state.in_progress
-        held = {path: why for path, why in self._held.items() if path in named}
+        named = state.source_state.in_progress  # of files that are only young, those that the mark has passed
+        held = {path: why for path, why in self._held.items() if path in named or path not in self._young}
         if len(held) > self._settings.max_held_files:
             raise BadData(
                 f"{len(held):,} files are held back, more than limits.max_held_files"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from blizzard.core.codec import encode_state, fence_app_id
@@ -30,6 +30,7 @@ _LISTING_FIELDS = (
 )
 # Reasons why files are held back are for people; they do not make a payload too large.
 _HELD_BYTES = 32 * 1024
+_UNREAD_BYTES = 64 * 1024
 _REASON_BYTES = 80
 
 
@@ -98,9 +99,7 @@ def next_state(
     are files that cannot be read now, with the reasons; `look` is the listing that the plan was made from."""
     check_result(plan, result)
     taken = apply_reports(previous.source_state, result.slices)
-    # What could not be read is named wherever the mark goes; a file that is only young is named if the mark passes it.
-    unread = {path: RecordsRead(records=0) for path in result.unread if path not in taken.files}
-    taken = replace(taken, files={**taken.files, **unread})
+    taken = _name_unread(taken, result.unread)
     source_state = prune_finished(advance_mark(taken, plan.frontier))
     young, settled = previous.young_names, previous.settled_names
     if look is not None:
@@ -121,6 +120,18 @@ def next_state(
         settled_names=settled,
     )
     return lead_quarantine(after)
+
+
+def _name_unread(state: SourceState, unread: Iterable[str]) -> SourceState:
+    """Name what could not be read, wherever the mark will be, so that a person sees it; as far as there is room. The
+    others, like files that are only young, are named where the mark passes them, which it does if that costs least."""
+    files, room = dict(state.files), _UNREAD_BYTES - sum(map(entry_bytes, state.files))
+    for path in unread:
+        room -= 0 if path in files else entry_bytes(path)
+        if room < 0:
+            break
+        files.setdefault(path, RecordsRead(records=0))
+    return replace(state, files=files)
 
 
 def _held_back(held: Mapping[str, str], state: SourceState) -> dict[str, str]:

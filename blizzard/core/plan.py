@@ -62,9 +62,9 @@ def plan_batch(
     chosen: list[Slice] = []
     stored_bytes = 0
     # Half of the new names at most end up as exceptions to the mark (see advance_mark); carried ones all may, and
-    # every one in progress has its size and etag recorded under its name once more.
+    # each of which a part is read has its size and etag recorded under its name once more.
     payload_bytes = 2 * sum(map(entry_bytes, state.files)) + _marks_bytes(state)
-    payload_bytes += 2 * sum(_version_bytes(path) for path in state.in_progress)
+    payload_bytes += 2 * sum(_version_bytes(path) for path, p in state.in_progress.items() if p.size_bytes is not None)
     longest = 0
     ledger_bytes = 0
     max_bytes = min(limits.max_bytes or 1 << 62, limits.commit_files * limits.target_file_bytes)

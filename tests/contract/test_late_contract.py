@@ -223,6 +223,28 @@ def test_more_held_files_than_allowed_stop_the_run_after_the_others_are_committe
     assert ids(flow.table) == [*range(6), 50, 51, 52]
 
 
+@pytest.mark.parametrize("first", ["bad", "good"])
+def test_more_held_files_than_a_position_can_name_do_not_keep_the_others_out(tmp_path: Path, first: str) -> None:
+    """Naming each of them would make a position too large for the log."""
+    flow = Flow(tmp_path)
+    flow.src.mkdir()
+    bad, good = ("a", "b") if first == "bad" else ("b", "a")
+    for number in range(4_000):
+        (flow.src / f"{bad}-{'long' * 20}-{number:05d}.ndjson.gz").write_bytes(b"\x1f\x8b\x08\x00")
+    for number in range(10):
+        write_ids(flow.src / f"{good}-{number}.ndjson", 100 + number, 101 + number)
+    with pytest.raises(BadData) as error:
+        flow.run()
+    assert error.value.kind == "too_many_held_files"
+    assert ids(flow.table) == list(range(100, 110))
+    assert flow.quarantined() == []
+    assert len(flow.told.plans) == 2  # the second has the files that the first had no room for
+    for path in flow.src.glob(f"{bad}-*"):
+        path.write_bytes(gzip.compress(b'{"id":1}\n'))
+    assert flow.run().records == 4_000
+    assert ids(flow.table) == [*[1] * 4_000, *range(100, 110)]
+
+
 def test_a_source_with_regions_has_a_mark_for_each(tmp_path: Path) -> None:
     flow = Flow(tmp_path, marks_per="region")
     write_ids(flow.src / "region=us/1.ndjson", 0, 3)
