@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from blizzard.config import make_config
+from blizzard.config.load import make_config
 from blizzard.core.plan import Limits, is_drained, plan_batch
 from blizzard.core.state import SourceState, advance_mark, apply_reports, prune_finished
 from blizzard.core.types import BatchResult, BatchTicket, TaskPlan, TaskReport

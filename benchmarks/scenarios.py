@@ -42,12 +42,12 @@ from blizzard.core.types import (
     TaskPlan,
     TaskReport,
 )
-from blizzard.delta.commit import commit_batch
 from blizzard.delta.place import DeltaRsPlace
-from blizzard.job import SystemClock
-from blizzard.ports import CommitRequest
-from blizzard.progress import SilentProgress
+from blizzard.run.assemble import SystemClock
+from blizzard.run.landing import commit_batch
+from blizzard.run.ports import CommitRequest
 from blizzard.schema.load import load_schema
+from blizzard.service.progress import SilentProgress
 from blizzard.source.listing import list_source
 from blizzard.source.uri import locate_source
 from blizzard.tasks.task import run_task

@@ -8,7 +8,7 @@ from blizzard.errors import BadData, BlizzardError, ConfigError, Fenced, Refused
 
 if TYPE_CHECKING:
     from blizzard.api import ingest, status
-    from blizzard.summary import Summary
+    from blizzard.run.summary import Summary
 
 __version__ = "0.1.0"
 __all__ = [
@@ -31,7 +31,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(api, name)
     if name == "Summary":
-        from blizzard.summary import Summary
+        from blizzard.run.summary import Summary
 
         return Summary
     raise AttributeError(name)

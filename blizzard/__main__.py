@@ -1,4 +1,4 @@
-from blizzard.cli import main
+from blizzard.cli.main import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

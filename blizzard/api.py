@@ -6,34 +6,34 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from blizzard.committing import new_run_id
-from blizzard.config import make_config
-from blizzard.control import NeverStop
+from blizzard.cli.context import request_for, session_for
+from blizzard.config.load import make_config
+from blizzard.config.request import Request, make_request
 from blizzard.core.late import EVERYTHING
-from blizzard.delta.quarantine import DeltaRsQuarantine
 from blizzard.delta.table import DeltaRsTable
-from blizzard.dlq import purge_older
 from blizzard.errors import SchemaError
-from blizzard.inferring import infer_from_source
-from blizzard.inflight import ThreadBackground
-from blizzard.inspection import TableStatus, read_status
-from blizzard.job import Job, ListedSource, SystemClock, make_job, open_for_writing
-from blizzard.pipeline import run_pipeline
-from blizzard.planning import NothingRead, plan_nothing, plan_run
-from blizzard.ports import NoTelemetry, Ports, Progress, StopRequest, Telemetry
-from blizzard.preparing import layout_of_new_table, layout_of_table, parse_policy, with_rescued_column
-from blizzard.progress import SilentProgress
-from blizzard.request import Request, make_request
-from blizzard.requesting import request_for, session_for
+from blizzard.operate.status import TableStatus, read_status
+from blizzard.quarantine.contents import purge_older
+from blizzard.quarantine.table import DeltaRsQuarantine
+from blizzard.run.assemble import Job, ListedSource, SystemClock, make_job, open_for_writing
+from blizzard.run.commit import new_run_id
+from blizzard.run.drain import run_pipeline
+from blizzard.run.infer import infer_from_source
+from blizzard.run.inflight import ThreadBackground
+from blizzard.run.ports import NoTelemetry, Ports, Progress, StopRequest, Telemetry
+from blizzard.run.preparing import layout_of_new_table, layout_of_table, parse_policy, with_rescued_column
+from blizzard.run.preview import NothingRead, plan_nothing, plan_run
+from blizzard.run.starting import NO_FILE_MATCHES, RunSettings
+from blizzard.run.summary import Summary
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
 from blizzard.schema.layout import TableLayout
-from blizzard.session import settings_of
-from blizzard.spark_gone import told_if_gone
-from blizzard.starting import NO_FILE_MATCHES, RunSettings
+from blizzard.service.control import NeverStop
+from blizzard.service.progress import SilentProgress
+from blizzard.spark.gone import told_if_gone
+from blizzard.spark.ingestor import SparkIngestor
+from blizzard.spark.session import settings_of
 from blizzard.store.uri import show_uri
-from blizzard.summary import Summary
-from blizzard.tasks.job import SparkIngestor
 
 
 class SchemaMissing(SchemaError):

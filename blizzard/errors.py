@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from blizzard.core.types import TaskFailure
-from blizzard.shown import shown
+from blizzard.text.shown import shown
 
 
 class BlizzardError(Exception):

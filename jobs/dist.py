@@ -22,7 +22,7 @@ from pathlib import Path
 
 from portable import CannotCopy, copy_interpreter, needed_glibc
 
-from blizzard.shipping import write_package_zip
+from blizzard.spark.shipping import write_package_zip
 
 _ROOT = Path(__file__).resolve().parents[1]
 _CONSTRAINTS = _ROOT / "conf" / "constraints.txt"

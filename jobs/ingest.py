@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from blizzard.cli import main
+from blizzard.cli.main import main
 
 if __name__ == "__main__":
     code = main(["run", *sys.argv[1:]])

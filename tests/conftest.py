@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from blizzard.redaction import of_one_command
 from blizzard.testing.samples import write_events
+from blizzard.text.redaction import of_one_command
 from tests.drivers import Driver, job, run
 from tests.s3.spark import S3A_EXCLUDES, S3A_PACKAGES
+
+pytest_plugins = ["tests.flows.fixtures"]
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("default")
@@ -30,7 +32,7 @@ def no_jvm_by_mistake(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
         def start(*_: object) -> None:
             raise AssertionError("a test that is not marked as spark started Spark in this process")
 
-        monkeypatch.setattr("blizzard.session.LazySession._start", start)
+        monkeypatch.setattr("blizzard.spark.session.LazySession._start", start)
 
 
 @pytest.fixture(autouse=True)

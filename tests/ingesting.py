@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import blizzard
-from blizzard.summary import Summary
+from blizzard.run.summary import Summary
 
 DDL = "id BIGINT, name STRING"
 

@@ -9,7 +9,7 @@ from benchmarks.contenders.play import Clock, Spec, play, tiny
 
 
 def run(spec: Spec, clock: Clock) -> int | None:
-    from blizzard.session import LazySession
+    from blizzard.spark.session import LazySession
 
     conf = {"spark.master": f"local[{spec.cores}]", "spark.local.dir": spec.work}
     session = LazySession(conf | {"spark.sql.warehouse.dir": os.path.join(spec.work, "warehouse")})

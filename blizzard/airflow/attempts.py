@@ -19,7 +19,7 @@ from blizzard.airflow.requirements import (
     AirflowSkipException,
     installed_by,
 )
-from blizzard.shown import shown
+from blizzard.text.shown import shown
 
 _LOG = logging.getLogger("airflow.task")  # ends up in the task's own log
 

@@ -6,9 +6,9 @@ import re
 
 from blizzard.delta.log_trouble import find_log_trouble
 from blizzard.errors import BlizzardError, Refused, Temporary
-from blizzard.redaction import redact
 from blizzard.store.files import Store
 from blizzard.store.uri import is_local
+from blizzard.text.redaction import redact
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _FRAME = re.compile(r"\d+: \S|at \S+:\d+")

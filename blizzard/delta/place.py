@@ -16,7 +16,7 @@ from blizzard.delta import log
 from blizzard.delta.errors import cannot_open, plain
 from blizzard.delta.table import RETENTION_KEY, TXN_RETENTION, DeltaRsTable, open_handle
 from blizzard.errors import ConfigError, Temporary
-from blizzard.ports import Clock
+from blizzard.run.ports import Clock
 from blizzard.schema import DeltaSchema
 from blizzard.schema.derived import derived_columns, show_derivation
 from blizzard.store import open_store

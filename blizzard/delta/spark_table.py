@@ -20,12 +20,12 @@ from blizzard.delta.features import check_features
 from blizzard.delta.jvm import DeltaJvm
 from blizzard.delta.table import DeltaRsTable, partition_values
 from blizzard.errors import Refused, Temporary
-from blizzard.ports import CommitRequest
+from blizzard.faults import reach
+from blizzard.run.ports import CommitRequest
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
 from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.uri import is_local
-from blizzard.testing.faults import reach
 
 # What delta-rs leaves as it is in a path. With an unencoded one a commit lands, and the table is unreadable (measured).
 _PATH_SAFE = "/=:@!$&'()*+,;-._~"

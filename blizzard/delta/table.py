@@ -42,16 +42,16 @@ from blizzard.delta.by_hand import removing_commit
 from blizzard.delta.checkpoints import read_newest_checkpoint
 from blizzard.delta.features import check_features
 from blizzard.errors import Refused, Temporary
-from blizzard.failures import require_writable
-from blizzard.ports import CommitRequest
+from blizzard.faults import reach
+from blizzard.run.ports import CommitRequest
 from blizzard.schema import DeltaSchema
 from blizzard.schema.ddl import show_type
 from blizzard.schema.derived import Provenance, derived_columns
 from blizzard.schema.fit import fingerprint
 from blizzard.store import open_store
 from blizzard.store.access import NO_ACCESS, Access
+from blizzard.store.failures import require_writable
 from blizzard.store.uri import delta_uri, is_local
-from blizzard.testing.faults import reach
 
 # One unique appId per commit grows every Delta checkpoint for ever (2,000 commits: 692 KB) unless they expire.
 TXN_RETENTION = "interval 14 days"

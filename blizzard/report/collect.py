@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from blizzard import dlq
 from blizzard.core.codec import FENCE_PREFIX
 from blizzard.core.explain import explain_recovery
 from blizzard.core.log import CommitFacts, states_in
 from blizzard.core.refuse import Refuse
 from blizzard.core.state import CheckpointState, RecordsRead
-from blizzard.delta.quarantine import DeltaRsQuarantine
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import BlizzardError
+from blizzard.quarantine import contents
+from blizzard.quarantine.table import DeltaRsQuarantine
 from blizzard.report.facts import (
     BadGroup,
     FileInProgress,
@@ -29,7 +29,7 @@ from blizzard.report.facts import (
     TableSize,
 )
 from blizzard.report.rows import Gathered, PipelineRows, gather
-from blizzard.settling import recovery_with_quarantine
+from blizzard.run.settle import recovery_with_quarantine
 from blizzard.store.uri import show_uri
 from blizzard.tasks.quarantine import Selection
 
@@ -125,18 +125,18 @@ class _Quarantined:
 
     def __init__(self, quarantine: DeltaRsQuarantine) -> None:
         self.quarantine = quarantine
-        self._groups: list[dlq.Group] = []
+        self._groups: list[contents.Group] = []
         uri, records, counted, problem = show_uri(quarantine.root), None, False, None
         try:
             records = quarantine.count()
             counted = records <= _MAX_COUNTED_BAD
-            self._groups = dlq.count_groups(quarantine, Selection()) if counted else []
+            self._groups = contents.count_groups(quarantine, Selection()) if counted else []
         except (BlizzardError, OSError, ValueError) as e:
             problem = f"The quarantine table cannot be read: {e}"
         self.facts = QuarantineFacts(uri=uri, records=records, is_counted_by_reason=counted, problem=problem)
 
     def of(self, pipeline: str) -> tuple[BadGroup, ...]:
-        kinds: dict[str, list[dlq.Group]] = {}
+        kinds: dict[str, list[contents.Group]] = {}
         for group in self._groups:
             if group.pipeline == pipeline:
                 kinds.setdefault(group.error_kind, []).append(group)

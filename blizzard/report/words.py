@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from blizzard.redaction import redact
+from blizzard.text.redaction import redact
 
 _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
 # Characters that change how others are shown: controls, and what turns or joins text in another direction.

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
-from blizzard.redaction import learn_named
 from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.files import Store
 from blizzard.store.uri import is_local
+from blizzard.text.redaction import learn_named
 
 
 @lru_cache(maxsize=32)

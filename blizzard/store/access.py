@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from blizzard.errors import ConfigError
-from blizzard.redaction import is_secret, learn
 from blizzard.store.retry import RetryPolicy
 from blizzard.store.uri import is_local, split_bucket
+from blizzard.text.redaction import is_secret, learn
 
 _ALIASES = {
     "AWS_DEFAULT_REGION": "AWS_REGION",

@@ -13,7 +13,7 @@ import re
 from contextlib import suppress
 
 from blizzard.core.types import SourceFile
-from blizzard.durable import sync
+from blizzard.store.durable import sync
 from blizzard.store.files import FileChanged
 
 # The name, what was to be deleted, and a random part. Older versions had only the last.

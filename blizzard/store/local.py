@@ -16,8 +16,8 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from blizzard.core.types import Slice, SourceFile
-from blizzard.durable import sync
 from blizzard.store import aside
+from blizzard.store.durable import sync
 from blizzard.store.files import FileChanged, FileUnavailable
 
 # Trouble of the machine or of a network file system, and not of the file.

@@ -21,12 +21,12 @@ from fsspec.asyn import sync
 
 from blizzard.core.types import Slice, SourceFile
 from blizzard.errors import BlizzardError, ConfigError, Temporary
-from blizzard.redaction import redact
 from blizzard.store.access import Access
 from blizzard.store.files import FileChanged, FileUnavailable
 from blizzard.store.ranges import RANGE_BYTES, RangeStream, first_range_end
 from blizzard.store.retry import retried
 from blizzard.store.uri import join
+from blizzard.text.redaction import redact
 
 _T = TypeVar("_T")
 _THREADS = 8

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from blizzard.shown import shown
+from blizzard.text.shown import shown
 
 _log = logging.getLogger("blizzard.retry")
 _T = TypeVar("_T")

@@ -12,11 +12,11 @@ from fsspec.asyn import sync
 
 from blizzard.core.types import Slice, SourceFile
 from blizzard.errors import BlizzardError, ConfigError, Temporary
-from blizzard.redaction import redact
 from blizzard.store.access import Access
 from blizzard.store.files import FileChanged, FileUnavailable
 from blizzard.store.objects import BODY_TIMEOUTS, CALL_TIMEOUTS, CHANGED, ObjectStore, PartSink, milliseconds
 from blizzard.store.uri import split_bucket
+from blizzard.text.redaction import redact
 
 _CHUNK_BYTES = 1 << 20
 # S3 takes 10,000 parts of at least 5 MiB.

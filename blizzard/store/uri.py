@@ -11,7 +11,7 @@ import re
 from urllib.parse import quote, unquote, urlsplit
 
 from blizzard.errors import ConfigError
-from blizzard.redaction import has_secret, redact
+from blizzard.text.redaction import has_secret, redact
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss"}

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from blizzard.core.types import Budget, Slice, SliceReport, TaskFailure
+from blizzard.faults import reach
 from blizzard.source.decode import UnreadableSource, open_stream
 from blizzard.source.lines import Block, Positions, ShorterThanBefore, head, read_blocks
 from blizzard.store import open_store
@@ -23,7 +24,6 @@ from blizzard.tasks.partitioned import RowWriter
 from blizzard.tasks.policy import RESCUED_COLUMN
 from blizzard.tasks.quarantine import BadRow, QuarantineWriter
 from blizzard.tasks.sorting import BadLine
-from blizzard.testing.faults import reach
 
 if TYPE_CHECKING:
     from blizzard.schema.evolve import Observations

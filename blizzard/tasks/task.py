@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 
 from blizzard.core.bad import BadPolicy
 from blizzard.core.types import BatchTicket, Slice, TaskFailure, TaskPlan, TaskReport
-from blizzard.failures import failure_to_write, said
+from blizzard.faults import reach
 from blizzard.schema.layout import TableLayout
 from blizzard.store import open_store
 from blizzard.store.access import NO_ACCESS, Access
+from blizzard.store.failures import failure_to_write, said
 from blizzard.store.files import Store
 from blizzard.tasks.layout import BatchStamp
 from blizzard.tasks.partitioned import RowWriter, open_writer
 from blizzard.tasks.policy import ParsePolicy
 from blizzard.tasks.quarantine import QuarantineWriter, broken_file
 from blizzard.tasks.reading import BadRecordStop, BrokenFile, Reading, find_broken
-from blizzard.testing.faults import reach
 
 _BLOCK_BYTES = 4 * 1024 * 1024
 # Nothing is wrong with the bytes: rights, a full table of open files, or a setting. Giving the file up would lose it.

@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from blizzard.core.types import DataFile
+from blizzard.faults import reach
 from blizzard.store.files import Sink, Store
 from blizzard.tasks.partitions import PartitionValues, partition_folder
 from blizzard.tasks.stats import Leaf, file_stats
-from blizzard.testing.faults import reach
 
 # Arrow bytes per row group: large enough to compress well, small enough to keep a worker flat.
 _ROW_GROUP_BYTES = 32 * 1024 * 1024

@@ -30,7 +30,7 @@ from blizzard.core.types import (
     TaskReport,
 )
 from blizzard.errors import OutOfStep, Temporary
-from blizzard.ports import CommitRequest, Pending, Result, StopRequest
+from blizzard.run.ports import CommitRequest, Pending, Result, StopRequest
 from blizzard.schema import DeltaSchema
 
 Line = int | str | None  # a record's id, a bad record, or a blank line

@@ -11,7 +11,7 @@ import pytest
 
 from blizzard import errors
 from blizzard.airflow.decide import Ended, Fail, Retry, Skip, Success, decide, summary_of
-from blizzard.summary import Summary
+from blizzard.run.summary import Summary
 
 
 def failed(error: errors.BlizzardError) -> dict[str, Any]:

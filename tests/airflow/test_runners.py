@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from blizzard.airflow import Databricks, DatabricksJob, EmrServerless, EmrStep, Ingest
-from blizzard.cli import build_parser
-from blizzard.wheel_task import arguments_of
+from blizzard.cli.main import build_parser
+from blizzard.cli.wheel_task import arguments_of
 
 EVENTS = Ingest(
     source="s3://in/events",

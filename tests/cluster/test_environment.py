@@ -29,7 +29,7 @@ LOOK = f"""
 import importlib, json, sys
 where = {{name: importlib.import_module(name).__file__ for name in {PACKAGES}}}
 # The modules that a run and a task use, all of them.
-import blizzard.tasks.task, blizzard.operating, blizzard.cli
+import blizzard.tasks.task, blizzard.service.operation, blizzard.cli.main
 loaded = sorted({{line.split(maxsplit=5)[5].strip() for line in open("/proc/self/maps") if "/" in line}})
 print(json.dumps({{"where": where, "loaded": loaded, "version": sys.version_info[:2], "path": sys.path}}))
 """

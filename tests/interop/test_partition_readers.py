@@ -15,7 +15,7 @@ from blizzard.schema.arrow import to_arrow
 from blizzard.schema.ddl import parse_ddl
 from blizzard.schema.derived import parse_partition_by
 from blizzard.schema.layout import apply_layout
-from tests.contract.test_partition_contract import append, make
+from tests.run.test_partitions import append, make
 
 pytestmark = pytest.mark.spark
 

@@ -14,15 +14,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from blizzard import api
-from blizzard.cli import main
+from blizzard.cli.main import main
 from blizzard.core.overlap import DEFAULT_PATTERN
 from blizzard.core.recover import StartFrom
 from blizzard.core.types import SourceIdentity
 from blizzard.errors import BadFile, BlizzardError, ConfigError, Temporary
-from blizzard.job import SystemClock, parse_start_from
+from blizzard.run.assemble import SystemClock, parse_start_from
 from blizzard.source.listing import list_source
 from blizzard.source.uri import default_pipeline, locate_source
-from tests.contract.in_process import (
+from tests.flows.in_process import (
     BEGINNING,
     Flow,
     InProcessIngestor,

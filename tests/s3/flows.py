@@ -7,26 +7,26 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from blizzard.control import NeverStop
 from blizzard.core.bad import BadPolicy
 from blizzard.core.plan import Limits
 from blizzard.delta.place import DeltaRsPlace
-from blizzard.delta.quarantine import DeltaRsQuarantine
 from blizzard.delta.table import DeltaRsTable
-from blizzard.job import ListedSource
-from blizzard.pipeline import run_pipeline
-from blizzard.ports import Background, Ports
+from blizzard.quarantine.table import DeltaRsQuarantine
+from blizzard.run.assemble import ListedSource
+from blizzard.run.drain import run_pipeline
+from blizzard.run.ports import Background, Ports
+from blizzard.run.starting import RunSettings
+from blizzard.run.summary import Summary
 from blizzard.schema.layout import layout_of
 from blizzard.schema.load import load_schema
+from blizzard.service.control import NeverStop
 from blizzard.source.uri import locate_source
-from blizzard.starting import RunSettings
 from blizzard.store import open_store
 from blizzard.store.access import Access, make_access
 from blizzard.store.files import Store
 from blizzard.store.retry import RetryPolicy
-from blizzard.summary import Summary
 from blizzard.tasks.task import JobSpec
-from tests.contract.in_process import AtOnce, Hook, InProcessIngestor, LaterSource, SetClock, Told, nothing
+from tests.flows.in_process import AtOnce, Hook, InProcessIngestor, LaterSource, SetClock, Told, nothing
 from tests.ingesting import DDL, line
 from tests.s3.endpoint import S3Endpoint
 from tests.s3.server import Bucket

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from blizzard.cleaning import Cleaning
 from blizzard.core.late import LatePolicy
 from blizzard.core.log import pipelines_of
+from blizzard.run.after_ingest import Cleaning
 from blizzard.store import open_store
 from blizzard.store.s3 import S3Store
-from tests.contract.in_process import NOW_MS, SetClock
+from tests.flows.in_process import NOW_MS, SetClock
 from tests.ingesting import line
 from tests.s3.flows import BucketFlow
 from tests.s3.server import Bucket

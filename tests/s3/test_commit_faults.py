@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from blizzard.errors import Fenced, Temporary
-from tests.contract.in_process import NOW_MS, SetClock
 from tests.failing import ends_with
+from tests.flows.in_process import NOW_MS, SetClock
 from tests.s3.fault_proxy import FaultProxy
 from tests.s3.faults import Action, CutAnswer, Hold, Reset, Status
 from tests.s3.flows import BucketFlow

@@ -9,7 +9,7 @@ import pytest
 from blizzard.delta.spark_place import DeltaSparkPlace
 from blizzard.errors import BlizzardError
 from blizzard.schema.load import load_schema
-from tests.contract.in_process import SetClock
+from tests.flows.in_process import SetClock
 from tests.ingesting import DDL
 from tests.s3.fault_proxy import FaultProxy
 from tests.s3.faults import Action, CutAnswer, Status

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from blizzard.cli import main
+from blizzard.cli.main import main
 from blizzard.store import open_store
 from blizzard.testing.samples import EVENT_DDL, write_events
 from tests.drivers import Driver, Finished

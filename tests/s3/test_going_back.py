@@ -7,14 +7,14 @@ from typing import Any, cast
 import pytest
 from deltalake import DeltaTable
 
-from blizzard.editing import export_position, import_position
 from blizzard.errors import Refused
-from blizzard.realigning import realign
+from blizzard.operate.positions import export_position, import_position
+from blizzard.operate.realign import realign
 from blizzard.store import open_store
 from blizzard.store.uri import delta_uri
-from tests.contract.in_process import NOW_MS, Flow, SetClock
-from tests.contract.test_rollback_contract import roll_back
 from tests.failing import ends_with
+from tests.flows.in_process import NOW_MS, Flow, SetClock
+from tests.operate.test_rollback import roll_back
 from tests.s3.flows import BucketFlow
 from tests.s3.server import Bucket
 

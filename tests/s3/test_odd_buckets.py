@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from blizzard.cleaning import Cleaning
 from blizzard.core.late import LatePolicy
 from blizzard.core.plan import Limits
 from blizzard.core.types import SourceFile
-from blizzard.job import ListedSource
+from blizzard.run.after_ingest import Cleaning
+from blizzard.run.assemble import ListedSource
 from blizzard.source.buckets import _list_pages
 from blizzard.source.uri import locate_source
 from blizzard.store import open_store
 from blizzard.store.s3 import S3Store
-from tests.contract.in_process import NOW_MS, LaterSource, SetClock
+from tests.flows.in_process import NOW_MS, LaterSource, SetClock
 from tests.s3.flows import BucketFlow
 from tests.s3.server import Bucket
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from blizzard.cleaning import Cleaning
 from blizzard.core.recover import Resume
 from blizzard.errors import BlizzardError
-from blizzard.starting import state_to_go_on_from
+from blizzard.run.after_ingest import Cleaning
+from blizzard.run.starting import state_to_go_on_from
 from blizzard.store import open_store
-from tests.contract.backups import Elsewhere
-from tests.contract.replaying import mendable
+from tests.flows.backups import Elsewhere
+from tests.flows.replaying import mendable
 from tests.ingesting import ids, line
 from tests.simulation.invariants import (
     EVERYTHING_IS_IN,

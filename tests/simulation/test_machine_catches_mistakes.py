@@ -17,15 +17,15 @@ import blizzard.core.batch
 import blizzard.core.late
 import blizzard.core.plan
 import blizzard.core.recover
-import blizzard.delta.commit
-import blizzard.starting
+import blizzard.run.landing
+import blizzard.run.starting
 from blizzard.core.late import Scope, Unexpected, compare_with_ledgers
 from blizzard.core.look import digest_files, settled_files
 from blizzard.core.outcome import Landed, NotLanded, decide_commit_outcome
 from blizzard.core.state import Finished, RecordsRead, SourceState
 from blizzard.core.types import SourceFile
-from blizzard.inflight import CommitQueue
-from blizzard.starting import Start
+from blizzard.run.inflight import CommitQueue
+from blizzard.run.starting import Start
 from blizzard.testing.memory import MemoryQuarantine
 from tests.simulation.invariants import (
     ENDS_FOR_A_REASON,
@@ -145,7 +145,7 @@ class Mistake:
         return self.made.__name__
 
 
-BATCH, COMMIT, STARTING = blizzard.core.batch, blizzard.delta.commit, blizzard.starting
+BATCH, COMMIT, STARTING = blizzard.core.batch, blizzard.run.landing, blizzard.run.starting
 _LISTED: list[tuple[Any, str, Callable[..., Any], str]] = [
     (BATCH, "advance_mark", mark_is_the_latest_finished_file, MARK_IS_TRUE),
     (BATCH, "advance_mark", mark_is_the_latest_finished_file, EVERYTHING_ARRIVES),

@@ -14,17 +14,17 @@ from hypothesis import reject, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from blizzard.control import NeverStop
 from blizzard.core.late import LatePolicy
 from blizzard.core.log import pipelines_of
 from blizzard.core.plan import Limits
 from blizzard.core.state import SourceState
 from blizzard.errors import BlizzardError, Fenced, Refused, Temporary
-from blizzard.pipeline import run_pipeline
-from blizzard.ports import Ports
-from blizzard.progress import SilentProgress
-from blizzard.starting import RunSettings
-from blizzard.summary import Summary
+from blizzard.run.drain import run_pipeline
+from blizzard.run.ports import Ports
+from blizzard.run.starting import RunSettings
+from blizzard.run.summary import Summary
+from blizzard.service.control import NeverStop
+from blizzard.service.progress import SilentProgress
 from blizzard.testing.memory import (
     BREAK,
     IDENTITY,

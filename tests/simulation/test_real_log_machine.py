@@ -18,16 +18,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from blizzard import faults
 from blizzard.core.late import LatePolicy
 from blizzard.core.log import fence_version
 from blizzard.core.plan import Limits
-from blizzard.editing import export_position, import_position
 from blizzard.errors import BlizzardError, Fenced, Refused
-from blizzard.testing import faults
-from tests.contract.in_process import Flow, clean_up_log, newest, write_foreign
-from tests.contract.test_hostile_log import change_payload
-from tests.contract.test_rollback_contract import roll_back
+from blizzard.operate.positions import export_position, import_position
+from tests.delta.test_hostile_log import change_payload
+from tests.flows.in_process import Flow, clean_up_log, newest, write_foreign
 from tests.ingesting import ids, write_ids
+from tests.operate.test_rollback import roll_back
 from tests.simulation.ways_out import follow, ways_in
 
 FOREIGN = 1_000_000

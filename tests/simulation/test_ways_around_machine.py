@@ -22,16 +22,16 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from blizzard import dlq
+from blizzard import faults
 from blizzard.core.plan import Limits
-from blizzard.editing import export_position, import_position
 from blizzard.errors import BlizzardError, ConfigError, Fenced, Refused, Temporary
+from blizzard.operate.positions import export_position, import_position
+from blizzard.quarantine import contents
 from blizzard.tasks.quarantine import Selection
-from blizzard.testing import faults
-from tests.contract.backups import Elsewhere
-from tests.contract.in_process import newest
-from tests.contract.replaying import STRICT, replay_in
-from tests.contract.test_rollback_contract import roll_back
+from tests.flows.backups import Elsewhere
+from tests.flows.in_process import newest
+from tests.flows.replaying import STRICT, replay_in
+from tests.operate.test_rollback import roll_back
 from tests.simulation.around import World, vacuum
 from tests.simulation.invariants import ENDS_FOR_A_REASON, ONE_READER, REFUSED_CHANGES_NOTHING, holds
 from tests.simulation.ways_out import edit, follow
@@ -126,7 +126,7 @@ class WaysAroundMachine(RuleBasedStateMachine):
 
         self.done.add("clean")
         cleaning = self.world.cleaning(deletes=deletes)
-        with mock.patch("blizzard.cleaning.Cleaning._clean", die):
+        with mock.patch("blizzard.run.after_ingest.Cleaning._clean", die):
             try:
                 self.flow.run(spec=STRICT, cleaning=cleaning)
             except (Died, BlizzardError):
@@ -218,7 +218,7 @@ class WaysAroundMachine(RuleBasedStateMachine):
     @rule(orphaned=st.sampled_from((False, False, True)))
     def purge(self, orphaned: bool) -> None:
         before = set(self.world.bad(live_only=False))
-        dlq.purge(self.flow.quarantine, Selection(pipeline="p", orphaned=orphaned))
+        contents.purge(self.flow.quarantine, Selection(pipeline="p", orphaned=orphaned))
         self.world.let_go |= before - set(self.world.bad(live_only=False))
 
     @rule()

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from blizzard.config import make_config
-from blizzard.editing import Edit, apply_edit, plan_reset, plan_skip
+from blizzard.config.load import make_config
 from blizzard.errors import Refused
-from blizzard.job import make_job
-from blizzard.realigning import realign
-from tests.contract.in_process import Flow
-from tests.contract.replaying import STRICT
-from tests.contract.test_rollback_contract import roll_back
+from blizzard.operate.positions import Edit, apply_edit, plan_reset, plan_skip
+from blizzard.operate.realign import realign
+from blizzard.run.assemble import make_job
+from tests.flows.in_process import Flow
+from tests.flows.replaying import STRICT
+from tests.operate.test_rollback import roll_back
 from tests.simulation.invariants import EVERY_REFUSAL_HAS_A_WAY_OUT, InvariantBroken
 
 _RESTORE = re.compile(r"RESTORE the table to version (\d+)")

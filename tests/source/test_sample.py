@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.config import make_config
+from blizzard.config.load import make_config
 from blizzard.errors import BadData, SchemaError
-from blizzard.inferring import InferredSchema, infer_from_source, parse_record
-from blizzard.progress import SilentProgress
+from blizzard.run.infer import InferredSchema, infer_from_source, parse_record
+from blizzard.service.progress import SilentProgress
 from blizzard.source.listing import list_source
 from blizzard.source.sample import Sample, spread
 from blizzard.source.uri import locate_source

@@ -10,10 +10,8 @@ import pytest
 
 from blizzard.delta.spark_place import DeltaSparkPlace
 from blizzard.schema.load import load_schema
-from tests.contract import (
-    test_commit_contract,
-)
-from tests.contract.in_process import Flow
+from tests.flows.in_process import Flow
+from tests.run import test_commit
 
 pytestmark = pytest.mark.spark
 
@@ -51,4 +49,4 @@ def _tests_of(module: ModuleType) -> dict[str, Callable[..., Any]]:
     return {name: test for name, test in found.items() if callable(test) and name not in _ABOUT_DELTA_RS}
 
 
-globals().update(_tests_of(test_commit_contract))
+globals().update(_tests_of(test_commit))

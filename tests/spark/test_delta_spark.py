@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from blizzard.cli import main
+from blizzard.cli.main import main
 from blizzard.delta.arbitration import is_arbitrated
 from blizzard.delta.spark_place import DeltaSparkPlace
 from blizzard.delta.spark_table import spark_root
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError, Fenced, Refused, Temporary
-from tests.contract.in_process import Flow, write_foreign
 from tests.drivers import Driver
+from tests.flows.in_process import Flow, write_foreign
 from tests.ingesting import DDL, commit_actions, ids, ingest, write_ids
 
 pytestmark = pytest.mark.spark

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract import test_evolution_contract
-from tests.contract.test_evolution_contract import *  # noqa: F403
+from tests.run import test_evolution
+from tests.run.test_evolution import *  # noqa: F403
 from tests.spark.test_committer_contract import _tests_of, committed_by_spark
 
 __all__ = ["committed_by_spark"]
 pytestmark = pytest.mark.spark
 
-globals().update(_tests_of(test_evolution_contract))
+globals().update(_tests_of(test_evolution))

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import blizzard
-import blizzard.progress
+import blizzard.service.progress
 from blizzard.source import listing
 from blizzard.testing.samples import EVENT_DDL, write_events
 from tests.ingesting import DDL, commit_actions, ids, ingest, line, rows, versions, write, write_ids
@@ -151,7 +151,7 @@ def test_a_late_file_is_ingested_and_told(spark: Any, tmp_path: Path) -> None:
     write_ids(tmp_path / "src/a.ndjson", 5, 9)
     told: list[str] = []
 
-    class Listener(blizzard.progress.SilentProgress):
+    class Listener(blizzard.service.progress.SilentProgress):
         def warn(self, message: str) -> None:
             told.append(message)
 
@@ -200,9 +200,9 @@ def test_start_from_after_a_name_skips_the_files_up_to_it_and_is_recorded(spark:
     with pytest.raises(blizzard.Refused) as refused:
         ingest(spark, tmp_path, start_from="beginning")
     assert refused.value.kind == "start_from_rejected"
-    from blizzard.config import make_config
-    from blizzard.inspection import newest_payloads
-    from blizzard.job import open_existing
+    from blizzard.config.load import make_config
+    from blizzard.operate.status import newest_payloads
+    from blizzard.run.assemble import open_existing
 
     found = newest_payloads(open_existing(make_config({"table.path": str(tmp_path / "table")})), summary.pipeline)
     assert [p["start_from"] for p in found] == ["after:a.ndjson"]
@@ -292,7 +292,7 @@ def test_an_existing_table_gives_its_own_schema(spark: Any, tmp_path: Path) -> N
 def test_a_schema_change_by_another_writer_during_the_batch_is_noticed(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from blizzard.tasks.job import SparkIngestor
+    from blizzard.spark.ingestor import SparkIngestor
 
     write_ids(tmp_path / "src/a.ndjson", 0, 10)
     ingest(spark, tmp_path)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract import test_judgement, test_one_version
-from tests.contract.test_judgement import flow
+from tests.operate import test_judgement, test_one_version
+from tests.operate.test_judgement import flow
 from tests.spark.test_committer_contract import _tests_of, committed_by_spark
 
 __all__ = ["committed_by_spark", "flow"]

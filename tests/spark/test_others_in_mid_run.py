@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from blizzard.errors import BlizzardError, Refused
-from tests.contract.in_process import Flow, newest
-from tests.contract.test_rollback_contract import roll_back
+from tests.flows.in_process import Flow, newest
 from tests.ingesting import write_ids
+from tests.operate.test_rollback import roll_back
 from tests.spark.test_committer_contract import commit_by
 
 pytestmark = pytest.mark.spark

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from blizzard.errors import ConfigError
-from blizzard.session import LazySession, require_spark
-from blizzard.tasks.job import failure_of, slots_to_come
+from blizzard.spark.ingestor import failure_of, slots_to_come
+from blizzard.spark.session import LazySession, require_spark
 from tests.drivers import Finished, run
 from tests.failing import ends_with
 from tests.ingesting import write_ids

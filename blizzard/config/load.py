@@ -1,0 +1,164 @@
+"""Configuration: one tree of keys for YAML, `--set` and the Python API, validated once, here.
+
+An unknown key is an error with the nearest valid one: a setting that silently does nothing is a trap. `${ENV}` is
+resolved on the way in and never stored.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from blizzard.config.file import read_config_file
+from blizzard.config.keys import KEYS, require_plain
+from blizzard.core.bad import BadPolicy
+from blizzard.core.late import LatePolicy
+from blizzard.core.plan import Limits
+from blizzard.errors import ConfigError
+from blizzard.store.access import Access, make_access, options_of_spark
+from blizzard.store.retry import RetryPolicy
+from blizzard.store.uri import is_local
+from blizzard.text.redaction import learn_named
+
+_SPARK_CONF = "spark.conf"
+# Keys below these are not ours to name one by one. Later ones win over earlier ones for the source or the table.
+_STORAGE = ("storage_options", "source.storage_options", "table.storage_options")
+_FAMILIES = (_SPARK_CONF, *_STORAGE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    values: Mapping[str, Any]
+    # What is below `spark.conf`, `storage_options` and their like. Credentials may be among it.
+    families: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+
+    def __getitem__(self, key: str) -> Any:
+        return self.values[key]
+
+    @property
+    def spark_conf(self) -> Mapping[str, str]:
+        remote = {} if self["spark.remote"] is None else {"spark.remote": self["spark.remote"]}
+        return {**self.families.get(_SPARK_CONF, {}), **remote}
+
+    def access(self, place: str, root: str, spark_settings: Mapping[str, str] | None = None) -> Access:
+        """How to get to the `source` or the `table`: options given, else what Spark's settings say, else neither."""
+        options: dict[str, str] = {}
+        if not is_local(root):
+            options = options_of_spark({**(spark_settings or {}), **self.spark_conf}, root)
+            for family in ("storage_options", f"{place}.storage_options"):
+                options |= dict(make_access(self.families.get(family, {}), retry=self.retry, what=family).options)
+        return make_access(options, retry=self.retry)
+
+    @property
+    def retry(self) -> RetryPolicy:
+        return RetryPolicy(attempts=self["retry.attempts"], base_ms=self["retry.base_ms"], max_ms=self["retry.max_ms"])
+
+    def require(self, key: str, flag: str) -> str:
+        value = self.values[key]
+        if value is None:
+            raise ConfigError(f"{flag} is missing (key {key})", kind="usage")
+        return str(value)
+
+    @property
+    def evolution(self) -> str:
+        return str(self["schema.evolution"] or ("add_columns" if self["schema.infer"] else "ignore"))
+
+    @property
+    def bad_policy(self) -> BadPolicy:
+        return BadPolicy(
+            records=self["bad_records.policy"],
+            files=self["bad_files.policy"],
+            max_records=self["bad_records.max_records"],
+            max_ratio=self["bad_records.max_ratio"],
+        )
+
+    @property
+    def late_policy(self) -> LatePolicy:
+        return LatePolicy(
+            late=self["late_files.policy"],
+            rewritten=self["rewritten_files.policy"],
+            unclear=self["late_files.unclear"],
+            grace_ms=self["late_files.grace_s"] * 1000,
+            relist_max_names=self["late_files.relist_max_names"],
+            relist_every_ms=self["late_files.relist_every_s"] * 1000,
+        )
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(
+            max_files=self["limits.max_files"],
+            max_bytes=self["limits.max_bytes"],
+            max_records=self["limits.max_records"],
+            commit_files=self["checkpoint.commit_files"],
+            target_file_bytes=self["table.target_file_bytes"],
+            interval_s=self["checkpoint.interval_s"],
+        )
+
+
+def load_config(
+    *, file: str | None = None, assignments: tuple[str, ...] = (), flags: Mapping[str, Any] | None = None
+) -> Config:
+    """The file, then `key=value` assignments, then flags: the later one wins."""
+    given: dict[str, Any] = {}
+    if file is not None:
+        given.update(read_config_file(file))
+    for count, assignment in enumerate(assignments, 1):
+        key, equals, value = assignment.partition("=")
+        if not equals:  # not repeated: it may be a secret
+            raise ConfigError(f"--set takes key=value; number {count} of them has no '='", kind="usage")
+        given[key.strip()] = value
+    said = {key: value for key, value in (flags or {}).items() if value is not None}
+    if "schema.ddl" in said:
+        given.pop("schema.file", None)  # another name for the same thing
+    return make_config(given | said)
+
+
+def make_config(given: Mapping[str, Any]) -> Config:
+    values = {name: key.default for name, key in KEYS.items()}
+    families: dict[str, dict[str, str]] = {}
+    learn_named(given)
+    resolved = {name: _resolve_env(name, raw) if isinstance(raw, str) else raw for name, raw in given.items()}
+    learn_named(resolved)
+    for name, value in resolved.items():
+        family = next((f for f in _FAMILIES if name.startswith(f + ".")), None)
+        require_plain(name, value, or_list=family is None)
+        if family is not None:
+            families.setdefault(family, {})[name.removeprefix(family + ".")] = _conf_value(value)
+        elif name in KEYS:
+            values[name] = KEYS[name].parse(name, value)
+        else:
+            raise _unknown_key(name)
+    if values["schema.ddl"] is not None and values["schema.file"] is not None:
+        raise ConfigError("give schema.ddl or schema.file, not both")
+    for family in _STORAGE:
+        make_access(families.get(family, {}), retry=RetryPolicy(), what=family)  # a misspelt name, told at once
+    return Config(values=values, families=families)
+
+
+def _conf_value(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _unknown_key(name: str) -> ConfigError:
+    key = re.match(r"[\w.-]*", name)
+    if key is not None and key[0] != name:
+        name = key[0] + "…"  # what comes then is no name, and may be a value
+    near = difflib.get_close_matches(name, [*KEYS, *_FAMILIES], n=1, cutoff=0.0)
+    return ConfigError(f"unknown key {name!r}; did you mean {near[0]!r}?", kind="unknown_key")
+
+
+_ENV = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+def _resolve_env(name: str, text: str) -> str:
+    def value_of(match: re.Match[str]) -> str:
+        value = os.environ.get(match.group(1)) or match.group(2)
+        if value is None:
+            raise ConfigError(f"{name} needs the environment variable {match.group(1)}, which is not set")
+        return value
+
+    return _ENV.sub(value_of, text)

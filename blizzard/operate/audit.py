@@ -1,0 +1,71 @@
+"""`blizzard audit`: the source, the ledgers of all pipelines, the quarantine, and the table itself where it says which
+file a row is from."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pyarrow.compute as pc
+
+from blizzard.core.audit import Audit, InQuarantine, audit
+from blizzard.core.late import EVERYTHING
+from blizzard.core.recover import Fresh
+from blizzard.core.state import CheckpointState
+from blizzard.delta.table import DeltaRsTable
+from blizzard.errors import ConfigError
+from blizzard.quarantine.contents import PURGE_APP_ID
+from blizzard.run.assemble import Job
+from blizzard.run.starting import state_to_go_on_from
+from blizzard.schema.derived import Provenance, derived_columns
+from blizzard.service.progress import SilentProgress
+from blizzard.tasks.quarantine import Selection
+
+
+def audit_job(job: Job, *, counts_rows: bool) -> Audit:
+    """Changes nothing. With `counts_rows`, every data file of the table is read, one column of it."""
+    table = job.request.open_table()
+    recovery = state_to_go_on_from(
+        table,
+        pipeline=job.pipeline,
+        source=job.source.identity,
+        scan_commits=job.config["checkpoint.scan_commits"],
+    )
+    if isinstance(recovery, Fresh):
+        raise ConfigError(
+            f"pipeline {job.pipeline!r} has committed nothing to this table; blizzard status shows which have",
+            kind="usage",
+        )
+    rows_of = _rows_by_file(table) if counts_rows else None
+    listed = job.source.look(EVERYTHING)
+    return audit(listed, recovery.state, table.scan_back(), rows_of, _in_quarantine(job, recovery.state))
+
+
+def _in_quarantine(job: Job, state: CheckpointState) -> InQuarantine:
+    quarantine = job.quarantine(SilentProgress())
+    rows = Counter[int]()
+    for batch in quarantine.read(Selection(pipeline=state.pipeline, table_id=state.table_id), ["sequence"]):
+        rows.update(batch.column("sequence").to_pylist())
+    table = quarantine.open()
+    # The next run adds what the newest commit left pending, if it is there.
+    is_pending = all(quarantine.store.stat(name) is not None for name in state.pending_quarantine)
+    keeps_all = job.config["bad_records.policy"] == "quarantine" and job.config["quarantine.overflow"] != "reject"
+    return InQuarantine(
+        rows=rows,
+        was_purged=table is not None and table.transaction_version(PURGE_APP_ID) is not None,
+        keeps_all=keeps_all,
+        unsettled=state.sequence if is_pending and not quarantine.is_settled(state) else None,
+    )
+
+
+def _rows_by_file(table: DeltaRsTable) -> Counter[str] | None:
+    column = next(
+        (c.name for c in derived_columns(table.schema["fields"]) if c.derivation == Provenance(fact="source_file")),
+        None,
+    )
+    if column is None:
+        return None
+    found = Counter[str]()
+    for values in table.read_column(column):
+        for counted in pc.value_counts(values.drop_null()).to_pylist():
+            found[counted["values"]] += counted["counts"]
+    return found

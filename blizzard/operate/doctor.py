@@ -1,0 +1,229 @@
+"""`blizzard doctor`: whether this machine and this table are fit for a run, which committer fits, and why.
+
+Looks and changes nothing. Each finding is one line with a verdict, so that a person who is paged can read it out.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import orjson
+
+from blizzard.config.load import Config
+from blizzard.config.request import Request
+from blizzard.delta import log
+from blizzard.delta.features import check_features
+from blizzard.delta.table import DeltaRsTable
+from blizzard.errors import Refused
+from blizzard.operate.status import read_status
+from blizzard.run.assemble import open_existing
+from blizzard.service.progress import SilentProgress
+from blizzard.spark.databricks import ACCESS_MODE, judge_databricks
+from blizzard.spark.java import describe_fit, find_java, is_too_old, java_version
+from blizzard.store import open_store
+from blizzard.store.failures import known_failure
+from blizzard.store.uri import is_local
+
+_RECENT_COMMITS = 50
+_PACKAGES = ("pyspark", "delta-spark", "deltalake", "pyarrow", "s3fs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """`verdict`: ok, note (nothing to do), warning (look at it) or problem (a run would stop)."""
+
+    verdict: str
+    about: str
+    text: str
+
+
+def examine(config: Config, *, with_table: bool) -> list[Finding]:
+    findings = list(_machine())
+    if with_table:
+        try:
+            findings += _table(config)
+        except Exception as e:
+            failure = known_failure(e)
+            if failure is None:
+                raise
+            findings.append(Finding(verdict="problem", about="table", text=f"{failure} [{failure.kind}]"))
+    return findings
+
+
+def _machine() -> Iterator[Finding]:
+    yield _java()
+    for package in _PACKAGES:
+        try:
+            version = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            needed = {"delta-spark": "only the delta-spark committer needs it", "s3fs": "only s3:// needs it"}
+            why = needed.get(package)
+            yield Finding(
+                verdict="note" if why else "problem",
+                about=package,
+                text=f"not installed; {why or 'blizzard needs it: pip install ' + package}",
+            )
+        else:
+            yield Finding(verdict="ok", about=package, text=version)
+    yield from _databricks()
+
+
+def _java() -> Finding:
+    java = find_java()
+    if java is None:
+        return Finding(verdict="problem", about="java", text="not found: install a JDK 17, or set JAVA_HOME")
+    version, spark = java_version(java), _spark_version()
+    if version is None or is_too_old(version, spark):
+        return Finding(
+            verdict="problem", about="java", text=f"Java {version or 'unknown'} at {java}: {describe_fit(spark)}"
+        )
+    return Finding(verdict="ok", about="java", text=f"Java {version}")
+
+
+def _spark_version() -> str:
+    try:
+        return importlib.metadata.version("pyspark")
+    except importlib.metadata.PackageNotFoundError:
+        return "4"
+
+
+def _databricks() -> Iterator[Finding]:
+    found = judge_databricks(os.environ, _settings_of_active_session())
+    if found is not None:
+        yield Finding(verdict=found.verdict, about="databricks", text=found.text)
+
+
+def _settings_of_active_session() -> dict[str, str]:
+    """Of a session that runs already, as in a notebook; none is started for this."""
+    if "pyspark" not in sys.modules:
+        return {}
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is None:
+        return {}
+    mode = session.conf.get(ACCESS_MODE, None)
+    return {} if mode is None else {ACCESS_MODE: mode}
+
+
+def _table(config: Config) -> Iterator[Finding]:
+    table = open_existing(config)
+    yield Finding(verdict="ok", about="table", text=f"version {table.version} at {table.root}, id {table.table_id}")
+    fits = dict(_committers(table))
+    for name, problem in fits.items():
+        yield Finding(verdict="ok" if problem is None else "note", about=name, text=problem or "can write this table")
+    yield from _choice(table, fits, config)
+    yield from _writers(table, config)
+    yield from _retention(table)
+    yield from _pipelines(table, config)
+
+
+def _pipelines(table: DeltaRsTable, config: Config) -> Iterator[Finding]:
+    """Where each stands, and whether a run could go on from there."""
+    found = read_status(
+        table,
+        uri=table.root,
+        scan_commits=config["checkpoint.scan_commits"],
+        quarantine=Request(config=config).quarantine(SilentProgress()),
+    ).pipelines
+    if not found:
+        yield Finding(verdict="ok", about="pipelines", text="none has committed to it")
+    for pipeline in found:
+        name = f"{pipeline.pipeline} (sequence {pipeline.sequence})"
+        if pipeline.recovery_message is not None:
+            yield Finding(verdict="problem", about="pipelines", text=f"{name}: {pipeline.recovery_message}")
+        elif pipeline.recovery == "delta_checkpoint":
+            text = f"{name}: its position is in a Delta checkpoint only; the next run puts it into the log again"
+            yield Finding(verdict="warning", about="pipelines", text=text)
+        else:
+            yield Finding(verdict="ok", about="pipelines", text=name)
+
+
+def _committers(table: DeltaRsTable) -> Iterator[tuple[str, str | None]]:
+    for name in ("delta-rs", "delta-spark"):
+        try:
+            check_features(table.schema, table.protocol, table.metadata, committer=name)
+        except Refused as e:
+            yield name, str(e)
+        else:
+            yield name, None
+
+
+def _choice(table: DeltaRsTable, fits: dict[str, str | None], config: Config) -> Iterator[Finding]:
+    chosen = config["table.committer"]
+    if fits["delta-rs"] is not None and fits["delta-spark"] is not None:
+        text = "neither committer can write this table"
+        yield Finding(verdict="problem", about="committer", text=text)
+    elif fits[chosen] is not None:
+        other = "delta-spark" if chosen == "delta-rs" else "delta-rs"
+        yield Finding(
+            verdict="problem", about="committer", text=f"this table needs --committer {other}: {fits[chosen]}"
+        )
+    elif chosen == "delta-spark" and (is_local(table.root) or table.root.startswith("s3://")):
+        text = (
+            "delta-spark: Spark's log store does not keep two processes apart here; the run asks for"
+            " table.sole_writer=true, or a log store that does (S3DynamoDBLogStore). delta-rs needs neither"
+        )
+        yield Finding(verdict="warning", about="committer", text=text)
+    else:
+        why = "atomic creates, no JARs" if chosen == "delta-rs" else "the session's log store and table features"
+        yield Finding(verdict="ok", about="committer", text=f"{chosen}: {why}")
+
+
+def _writers(table: DeltaRsTable, config: Config) -> Iterator[Finding]:
+    """Who has committed lately, and whether they and we are kept apart."""
+    engines = Counter(_engines(config, table.version))
+    named = ", ".join(f"{engine} ({count})" for engine, count in engines.most_common()) or "nobody"
+    by_spark = any(engine.startswith("Apache-Spark") for engine in engines)
+    if by_spark and table.root.startswith("s3://") and config["table.committer"] == "delta-rs":
+        yield Finding(
+            verdict="warning",
+            about="writers",
+            text=f"of the last commits: {named}. On S3 Spark and delta-rs do not arbitrate: a commit of Spark's at the"
+            " very moment of one of ours can overwrite it. Its records and its position then go together, and the next"
+            " run ingests them again; but let such jobs (OPTIMIZE, MERGE) run at other times",
+        )
+    else:
+        yield Finding(verdict="ok", about="writers", text=f"of the last commits: {named}")
+
+
+def _engines(config: Config, newest: int) -> Iterator[str]:
+    request = Request(config=config)
+    store = open_store(request.table_root, request.table_access)
+    for version in range(newest, max(-1, newest - _RECENT_COMMITS), -1):
+        content = store.read(log.commit_name(version))
+        if content is None:
+            return
+        for line in content.splitlines():
+            if b'"commitInfo"' in line[:20]:
+                yield _engine_of(line)
+                break
+
+
+def _engine_of(line: bytes) -> str:
+    """Whoever writes to the table writes this, and writes what they like."""
+    try:
+        info = orjson.loads(line)["commitInfo"]
+        ours = '"blizzard"' in str(info.get("userMetadata") or "")[:20]
+        return "blizzard" if ours else str(info.get("engineInfo") or info.get("clientVersion") or "unknown")[:100]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "unknown"
+
+
+def _retention(table: DeltaRsTable) -> Iterator[Finding]:
+    if table.txn_retention_ms is None:
+        yield Finding(
+            verdict="warning",
+            about="txns",
+            text="delta.setTransactionRetentionDuration is not set: every commit leaves its position in the Delta"
+            " checkpoints for ever (692 KB after 2,000 commits). ALTER TABLE … SET TBLPROPERTIES"
+            " ('delta.setTransactionRetentionDuration' = 'interval 14 days')",
+        )
+    else:
+        days = table.txn_retention_ms / 86_400_000
+        yield Finding(verdict="ok", about="txns", text=f"positions are kept for {days:g} days, and renewed while idle")

@@ -1,0 +1,409 @@
+"""Changing a position by hand: a file is read again, or left out. A commit like any other, without data.
+
+It takes the pipeline's next sequence, so that a run at the same time is fenced or fences it, and what it changed is in
+the log for everyone to see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import orjson
+
+from blizzard.core.batch import renewed_state
+from blizzard.core.codec import CodecError, decode_state, encode_state
+from blizzard.core.history import ledgers_of
+from blizzard.core.judge import Judged, Own, judge_history, judge_position
+from blizzard.core.late import as_looked_at
+from blizzard.core.ledger import SKIPPED, LedgerEntry
+from blizzard.core.log import CommitFacts, History, fence_version, payloads, standings_of
+from blizzard.core.quarantine import head_after_import
+from blizzard.core.recover import IMPORTED, Fresh, Resume, decide_recovery
+from blizzard.core.refuse import Refuse, describe_position
+from blizzard.core.rollback import check_sources
+from blizzard.core.state import FINISHED, CheckpointState, FileProgress, RecordsRead, SourceState, prune_finished
+from blizzard.core.types import SourceFile, find_file
+from blizzard.delta.table import DeltaRsTable
+from blizzard.errors import ConfigError, Refused
+from blizzard.operate.rollback import plan_going_back
+from blizzard.operate.status import find_state
+from blizzard.run.assemble import Job, SystemClock
+from blizzard.run.commit import Committing, Intent, new_batch_id, new_run_id
+from blizzard.run.ports import Quarantine
+from blizzard.run.settle import settle, settle_replaced
+from blizzard.run.starting import state_to_go_on_from
+from blizzard.service.progress import SilentProgress
+from blizzard.source.listing import list_source
+from blizzard.source.uri import location_of
+from blizzard.store import open_store
+from blizzard.store.access import NO_ACCESS, Access
+from blizzard.store.uri import locate
+
+_EXPORT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """One file's new place in the position, and what that means."""
+
+    before: CheckpointState  # the position that was looked at
+    path: str
+    progress: FileProgress
+    sentence: str
+    entry: LedgerEntry | None = None  # for the ledger: else a file that is left out would be a late one
+
+
+def plan_reset(job: Job, table: DeltaRsTable, path: str, from_record: int | None) -> Edit:
+    """The file is read again: from where it broke, or from the record that is given."""
+    before, file = _current(job, table), _listed(job, path)
+    if from_record is None:
+        known = _newest_reading(table.scan_back(), job.pipeline, path)
+        from_record = _where_it_stands(before.source_state, known, path)
+    if from_record < 0:
+        raise ConfigError("--from-record must be at least 0", kind="usage")
+    progress = RecordsRead(records=from_record, size_bytes=file.size_bytes, etag=file.etag)
+    sentence = f"{path} will be read again, from record {from_record:,} on"
+    return Edit(before=before, path=path, progress=progress, sentence=sentence)
+
+
+def _where_it_stands(state: SourceState, known: LedgerEntry | None, path: str) -> int:
+    """The first record that is not in the table. Its ledger may be gone; then the position knows, unless it is past."""
+    broke = known is not None and known.broken is not None
+    if known is not None and (broke or not known.finished):
+        return known.to_record
+    if state.is_finished(path):
+        whole = f"was ingested whole, {known.to_record:,} lines" if known is not None else "was ingested, or left out"
+        raise ConfigError(
+            f"{path} {whole}. Reading it again doubles its records: say --from-record 0 if that is what you want, or a"
+            f" later record to read only what comes after it.",
+            kind="usage",
+        )
+    return state.records_read(path)
+
+
+def plan_skip(job: Job, table: DeltaRsTable, path: str) -> Edit:
+    """A file that is there; or one that is gone before all of it was read, of which the rest is given up."""
+    before, file = _current(job, table), find_file(job.source.list(), path)
+    named = before.source_state.in_progress.get(path)
+    version = file or named
+    if version is None:
+        raise _no_such_file(path)
+    records = named.records if named is not None else 0
+    entry = LedgerEntry(
+        path=path,
+        size_bytes=version.size_bytes or 0,
+        etag=version.etag or "",
+        from_record=records,
+        to_record=records,
+        finished=True,
+        bad=0,
+        broken=SKIPPED,
+    )
+    sentence = f"{path} will not be read, or not any further"
+    return Edit(before=before, path=path, progress=FINISHED, sentence=sentence, entry=entry)
+
+
+def apply_edit(job: Job, table: DeltaRsTable, edit: Edit, plan_again: Callable[[], Edit]) -> tuple[int, int]:
+    """The sequence and the version the change was committed in. The table is the one that the edit was planned on."""
+    committing = _committing(table, job.quarantine(SilentProgress()))
+    settle(committing.quarantine, table, edit.before, since=table.version)
+    held_back = {path: why for path, why in edit.before.held_back.items() if path != edit.path}
+    before = replace(
+        _renumbered(edit.before, table),
+        held_back=held_back,
+        # What was about to be archived or deleted is looked at again: the file may be one of it.
+        cleaning_through=edit.before.cleaned_through,
+        source_state=_with(edit.before.source_state, edit),
+    )
+    intent = _edit_intent(before, committing, edited=() if edit.entry is None else (edit.entry,))
+
+    def look_again() -> None:
+        if plan_again() != edit:
+            raise _changed_meanwhile()
+
+    return committing.commit_edit(intent, look_again=look_again)
+
+
+def export_position(
+    table: DeltaRsTable, pipeline: str, *, sequence: int | None = None, scan_commits: int = 100
+) -> bytes:
+    """A position of a pipeline, the newest or an older one, as a file to keep or to move."""
+    if sequence is not None:
+        state = _state_of_sequence(table, pipeline, sequence)
+    else:
+        try:
+            recovery = state_to_go_on_from(table, pipeline=pipeline, source=None, scan_commits=scan_commits)
+        except Refused as e:
+            if e.kind != "table_has_data":
+                raise
+            raise _no_position(pipeline) from e
+        if isinstance(recovery, Fresh):
+            raise _no_position(pipeline)
+        state = recovery.state
+    exported = {
+        "blizzard_position": _EXPORT_VERSION,
+        "pipeline": pipeline,
+        "table_id": table.table_id,
+        "sequence": state.sequence,
+        "app_id": encode_state(state),
+    }
+    return orjson.dumps(exported, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def import_position(
+    table: DeltaRsTable,
+    content: bytes,
+    *,
+    quarantine: Quarantine,
+    source_access: Access = NO_ACCESS,
+    replaces: bool,
+    is_trusted: bool = False,
+) -> tuple[int, int]:
+    """Go on in this table from an exported position, under the pipeline's next sequence here. Unless it `is_trusted`,
+    the table must hold exactly what the position says."""
+    state = _exported_state(content)
+    looked = _look(table, state, source_access, replaces=replaces, is_trusted=is_trusted)
+    committing = _committing(table, quarantine)
+    if looked.current is not None:
+        settle_replaced(quarantine, table, looked.current)
+    before = replace(
+        _renumbered(looked.position, table),
+        add_path=None,
+        table_id=table.table_id,
+        quarantine_head=head_after_import(state, looked.current, table.table_id),
+    )
+    intent = _edit_intent(before, committing, goes_back_over=looked.superseded)
+
+    def look_again() -> None:
+        again = _look(table, state, source_access, replaces=replaces, is_trusted=is_trusted)
+        # By the store's clock, an import from elsewhere begins a moment later each time.
+        if replace(again, position=looked.position) != looked:
+            raise _changed_meanwhile()
+
+    return committing.commit_edit(intent, look_again=look_again)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Looked:
+    """What an import found: the position to commit, with the sequence that stands here; the one it replaces; and what
+    no longer counts."""
+
+    position: CheckpointState
+    current: CheckpointState | None
+    superseded: range = range(0)
+
+
+def _look(
+    table: DeltaRsTable, state: CheckpointState, source_access: Access, *, replaces: bool, is_trusted: bool
+) -> _Looked:
+    # A table with data and no position of ours is what an import is for.
+    facts = table.observe(state.pipeline, scan_commits=100)
+    recovery = decide_recovery(facts, pipeline=state.pipeline, source=None, start_from=None)
+    has_one = isinstance(recovery, Resume) or (isinstance(recovery, Refuse) and recovery.kind != "table_has_data")
+    if has_one and not replaces:
+        problem = f" (which cannot be used: {recovery.message})" if isinstance(recovery, Refuse) else ""
+        raise ConfigError(
+            f"pipeline {state.pipeline!r} has a position in this table already{problem}; add --replace to go on from"
+            f" the imported one instead",
+            kind="usage",
+        )
+    here = max((sequence for c in facts.commits if (sequence := fence_version(c, state.pipeline))), default=0)
+    here = max(here, facts.fence or 0)
+    found = standings_of(facts.commits, facts.checkpoint).get(state.pipeline)
+    current = found.state if found is not None else None
+    if state.table_id != table.table_id:
+        return _moved_here(table, state, current, here, source_access, is_trusted=is_trusted)
+    history = table.history(state.pipeline, state.sequence)
+    judged = judge_history(history, state.pipeline) if history is not None else None
+    back = judged.superseded_by(state.sequence) if judged is not None else None
+    if back is not None:
+        # Its bad records left the quarantine with it. No word of the user's brings them back.
+        raise Refused(
+            f"sequence {state.sequence} was taken back by version {back.commit.version}: its bad records are gone from"
+            f" quarantine, whatever the table holds now. Nothing was changed. If its rows are part of the table again,"
+            f" RESTORE the table to version {back.commit.version}: the next run then goes on by itself.",
+            kind="import_mismatch",
+        )
+    if not is_trusted:
+        _require_fit(table, history, judged, state, current, source_access)
+    # An older position of this very table: what came after it no longer counts, and its bad records come again.
+    return _Looked(
+        position=replace(state, sequence=max(here, state.sequence)),
+        current=current,
+        superseded=range(state.sequence + 1, here + 1),
+    )
+
+
+def _moved_here(
+    table: DeltaRsTable,
+    state: CheckpointState,
+    current: CheckpointState | None,
+    here: int,
+    source_access: Access,
+    *,
+    is_trusted: bool,
+) -> _Looked:
+    if not is_trusted:
+        raise Refused(
+            f"the position is of another table (id {state.table_id}; this one is {table.table_id}), and nothing in this"
+            f" one's log says whether it holds the records of {state.source.root} up to that position"
+            f" ({describe_position(state)}). Nothing was changed. If you know that it holds exactly those, add"
+            f" --unverified.",
+            kind="import_mismatch",
+        )
+    moved = replace(
+        state, sequence=here, start_from=IMPORTED, held_back={}, cleaned_through=here, cleaning_through=here
+    )
+    now_ms = open_store(locate(state.source.root, what="source"), source_access).now_ms()
+    return _Looked(position=as_looked_at(moved, now_ms), current=current)
+
+
+def _require_fit(
+    table: DeltaRsTable,
+    history: History | None,
+    judged: Judged | None,
+    state: CheckpointState,
+    current: CheckpointState | None,
+    source_access: Access,
+) -> None:
+    """The same judgement as a run's, and where it goes back, that of a rollback that has nothing to remove."""
+    own = judged.own.get(state.sequence) if judged is not None else None
+    if history is None or judged is None or own is None or not _is_commit_of(own, state):
+        raise _mismatch(
+            state, f"the log holds no commit of sequence {state.sequence} with this position, so that nothing tells"
+        )
+    if current is None or state.sequence >= current.sequence:
+        refusal = judge_position(judged, state.sequence)
+        if refusal is not None:
+            raise _mismatch(state, refusal.message.rstrip("."))
+        return
+    plan = plan_going_back(table, history, current, state.sequence)
+    if plan.files:
+        raise _mismatch(
+            state,
+            f"{plan.files[0]['path']}, which a later sequence added, is part of it. To remove what came later and put"
+            f" the position back, in one commit: blizzard checkpoint rollback --to {state.sequence} --yes",
+        )
+    missing = check_sources(plan, list_source(location_of(state.source, source_access)))
+    if missing is not None:
+        raise Refused(missing.message, kind=missing.kind)
+
+
+def _is_commit_of(own: Own, state: CheckpointState) -> bool:
+    """Whether this very position was committed there; its payload may be damaged since."""
+    return encode_state(state) in payloads(own.commit) or (
+        own.ledger is not None and own.ledger.batch_id == state.batch_id
+    )
+
+
+def _mismatch(state: CheckpointState, why: str) -> Refused:
+    return Refused(
+        f"the position is of this table, but {why}. Nothing was changed. If you know that the table holds what the"
+        f" sequences up to {state.sequence} ingested and nothing else, and that the sources of what came after are"
+        f" there, add --unverified.",
+        kind="import_mismatch",
+    )
+
+
+def _state_of_sequence(table: DeltaRsTable, pipeline: str, sequence: int) -> CheckpointState:
+    state = find_state(table, pipeline, sequence)
+    if state is not None:
+        return state
+    raise ConfigError(
+        f"neither the log's JSON commits nor its Delta checkpoint hold sequence {sequence} of pipeline {pipeline!r};"
+        f" see blizzard checkpoint list",
+        kind="checkpoint_not_found",
+    )
+
+
+def exported_source_root(content: bytes) -> str:
+    """Of the source that an exported position is about."""
+    return locate(_exported_state(content).source.root, what="source")
+
+
+def _exported_state(content: bytes) -> CheckpointState:
+    try:
+        fields = orjson.loads(content)
+        if fields["blizzard_position"] != _EXPORT_VERSION:
+            raise ConfigError("the file was exported by a newer version of blizzard", kind="usage")
+        state = decode_state(fields["app_id"])
+    except (orjson.JSONDecodeError, KeyError, TypeError, CodecError) as e:
+        raise ConfigError(f"the file is not an exported position: {e}", kind="usage") from e
+    if not isinstance(state, CheckpointState):
+        raise ConfigError("the file holds a position of the Rust program, which cannot be imported", kind="usage")
+    return state
+
+
+def _committing(table: DeltaRsTable, quarantine: Quarantine) -> Committing:
+    return Committing(table=table, quarantine=quarantine, clock=SystemClock(), progress=SilentProgress())
+
+
+def _renumbered(state: CheckpointState, table: DeltaRsTable) -> CheckpointState:
+    """As a command of its own would go on from it, on the version that it has looked at."""
+    return replace(state, run_id=new_run_id(), delta_version=table.version, schema_fingerprint=table.schema_fingerprint)
+
+
+def _edit_intent(
+    before: CheckpointState,
+    committing: Committing,
+    *,
+    goes_back_over: range = range(0),
+    edited: tuple[LedgerEntry, ...] = (),
+) -> Intent:
+    planned_ms = committing.clock.now_ms()
+    after = renewed_state(before, batch_id=new_batch_id(), now_ms=planned_ms)
+    if goes_back_over:
+        after = replace(after, rolled_back=(goes_back_over[0], goes_back_over[-1]))
+    return Intent(position=after, planned_ms=planned_ms, kind="edit", superseded=tuple(goes_back_over), edited=edited)
+
+
+def _changed_meanwhile() -> Refused:
+    return Refused("the table or the source changed meanwhile; nothing was done. Run again.", kind="position_changed")
+
+
+def _no_position(pipeline: str) -> ConfigError:
+    return ConfigError(
+        f"pipeline {pipeline!r} has no position in this table; blizzard status shows which have", kind="usage"
+    )
+
+
+def _current(job: Job, table: DeltaRsTable) -> CheckpointState:
+    recovery = state_to_go_on_from(
+        table,
+        pipeline=job.pipeline,
+        source=job.source.identity,
+        scan_commits=job.config["checkpoint.scan_commits"],
+    )
+    if isinstance(recovery, Fresh):
+        raise _no_position(job.pipeline)
+    return recovery.state
+
+
+def _with(state: SourceState, edit: Edit) -> SourceState:
+    files = dict(state.files) | {edit.path: edit.progress}
+    return prune_finished(replace(state, files=files))
+
+
+def _listed(job: Job, path: str) -> SourceFile:
+    file = find_file(job.source.list(), path)
+    if file is None:
+        raise _no_such_file(path)
+    return file
+
+
+def _no_such_file(path: str) -> ConfigError:
+    return ConfigError(f"there is no file {path} in the source; names are those of blizzard files", kind="usage")
+
+
+def _newest_reading(commits: Iterable[CommitFacts], pipeline: str, path: str) -> LedgerEntry | None:
+    """What is known of the last time that the file was read. That somebody left it out afterwards says nothing of what
+    is in the table: it counts only where no ledger is gone that could know of a reading."""
+    skipped, first = None, None
+    for _, ledger in ledgers_of(commits, pipeline):
+        first = ledger.sequence
+        for entry in ledger.entries:
+            if entry.path == path and entry.broken != SKIPPED:
+                return entry
+            skipped = skipped or (entry if entry.path == path else None)
+    return skipped if first == 1 or (skipped is not None and skipped.to_record) else None

@@ -1,0 +1,183 @@
+"""Bringing a quarantine table together with the table it belongs to, after one of them was put back from a copy.
+
+Never deletes a record: for a lost timeline or a second copy of the table it may be the last one. Records of batches
+that are not part of the table's history are marked as orphans; what is missing comes back from the files its commits
+named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from blizzard.core.batch import RunIdentity, state_before
+from blizzard.core.codec import head_app_id, head_number
+from blizzard.core.quarantine import (
+    Chain,
+    Link,
+    Misaligned,
+    Settled,
+    UnknownReplay,
+    Unsettled,
+    chain_of,
+    judge_quarantine,
+)
+from blizzard.core.recover import Fresh
+from blizzard.core.state import CheckpointState, SourceState
+from blizzard.core.types import SourceIdentity
+from blizzard.delta import log
+from blizzard.errors import BlizzardError, Refused, Temporary
+from blizzard.operate.rollback import position_to_leave
+from blizzard.quarantine.head import facts_of
+from blizzard.quarantine.realigned import QuarantineView, add_missing, commit_marks, count_batches, find_marks
+from blizzard.quarantine.table import DeltaRsQuarantine
+from blizzard.run.ports import TableWithFiles
+from blizzard.tasks.quarantine import read_footer
+
+_ATTEMPTS = 5
+_MAX_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Realigned:
+    """What was done."""
+
+    was_in_step: bool = False
+    orphaned: int = 0  # records marked: they are not part of the table's history
+    live_again: int = 0  # records whose mark was taken away
+    added: int = 0  # records that were missing
+    lost: tuple[str, ...] = ()  # slices whose bad records are nowhere to be found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Missing:
+    link: Link
+    there: tuple[str, ...]  # of its files, those that can still be read
+    is_lost: bool  # something of it cannot
+
+
+def realign(
+    table: TableWithFiles, quarantine: DeltaRsQuarantine, *, pipeline: str, scan_commits: int = 100
+) -> Realigned:
+    """Make the records that are not orphans those of the table's history, and its newest position the head."""
+    cause: Exception | None = None
+    for _ in range(_ATTEMPTS):
+        try:
+            return _realign(table, quarantine, _position(table, pipeline, scan_commits))
+        except BlizzardError:
+            raise
+        except Exception as e:  # somebody else wrote to it: what was found out may no longer be so
+            cause = e
+    raise Temporary(
+        f"the quarantine table at {quarantine.root} could not be realigned ({cause}). Run again.",
+        kind="quarantine_failed",
+    ) from cause
+
+
+def _position(table: TableWithFiles, pipeline: str, scan_commits: int) -> CheckpointState:
+    """The newest, also where the table does not hold what it says: that is mended after this, and needs a quarantine
+    that is in step."""
+    table.refresh()
+    state = position_to_leave(table, pipeline=pipeline, source=None, scan_commits=scan_commits)
+    if state is not None:
+        return state
+    nobody = SourceIdentity(root="", pattern="")
+    identity = RunIdentity(pipeline=pipeline, run_id="", source=nobody, table_id=table.table_id, schema_fingerprint="")
+    fresh = Fresh(source_state=SourceState(), start_from=None)
+    return state_before(fresh, identity, version=table.version, timestamp_ms=0)
+
+
+def _realign(table: TableWithFiles, quarantine: DeltaRsQuarantine, state: CheckpointState) -> Realigned:
+    handle = quarantine.open()
+    match judge_quarantine(state, facts_of(handle, state.pipeline, state.table_id)):
+        case Settled():
+            return Realigned(was_in_step=True)
+        case Unsettled():
+            quarantine.settle(state)
+            return Realigned(was_in_step=True)
+        case Misaligned():
+            pass
+    handle = quarantine.open_or_create()
+    chain = _chain(table, state)
+    view = QuarantineView(
+        quarantine=quarantine, table=handle, chain=chain, pipeline=state.pipeline, table_id=state.table_id
+    )
+    missing = list(_missing(view, _settled_through(view)))
+    lost = tuple(_slices(m.link for m in missing if m.is_lost))
+    if lost and not quarantine.accepts_loss:
+        raise _lost(quarantine.root, lost, before=min(m.link.sequence for m in missing if m.is_lost) - 1)
+    files = [name for m in missing for name in m.there]
+    given_up = {m.link.sequence: len(m.link.files) - len(m.there) for m in missing if m.is_lost}
+    marks, last = find_marks(view), quarantine.head_stamp(state, given_up)
+    if marks or not files:
+        commit_marks(view, marks, None if files else last)
+    # The head comes with whatever is committed last: until then a run refuses, and realigning again goes on from here.
+    added = add_missing(view, files, last) if files else 0
+    return Realigned(orphaned=marks.orphaned, live_again=marks.live_again, added=added, lost=lost)
+
+
+def _chain(table: TableWithFiles, state: CheckpointState) -> Chain:
+    try:
+        return chain_of(table.scan_back(), pipeline=state.pipeline, sequence=state.sequence)
+    except UnknownReplay as e:
+        raise Refused(
+            f"{e}, so that which records it took out of quarantine is not known. Restore that commit from a backup.",
+            kind="damaged_checkpoint",
+        ) from e
+
+
+def _settled_through(view: QuarantineView) -> int:
+    """Up to which sequence nothing of the table's history can be missing in quarantine. By its log: the newest commit
+    there whose head is part of the history, unless a replay or a rollback of another history took records out since."""
+    heads = {head_number(link.batch_id): link.sequence for link in view.chain.links}
+    app_id, replay = head_app_id(view.pipeline, view.table_id), f"blizzard-replay:{view.pipeline}"
+    for commit in log.scan_back(view.quarantine.store, int(view.table.version())):
+        txns = {txn.app_id: txn.version for txn in commit.txns}
+        if txns.get(app_id) in heads:
+            return heads[txns[app_id]]
+        if replay in txns:
+            return 0
+    return 0
+
+
+def _missing(view: QuarantineView, settled_through: int) -> Iterator[_Missing]:
+    found = count_batches(view)
+    for link in view.chain.links:
+        if link.sequence <= settled_through or not link.files:
+            continue
+        present = found[link.sequence, link.batch_id] + found[link.sequence, link.run_id]
+        rows = {name: _rows_of(view.quarantine, name) for name in link.files}
+        there = tuple(name for name, count in rows.items() if count is not None)
+        is_whole = len(there) == len(link.files)
+        named = sum(e.bad + (e.broken is not None) for e in link.slices)
+        expected = sum(count or 0 for count in rows.values()) if is_whole else max(1, named)
+        if present < expected:
+            yield _Missing(link=link, there=there, is_lost=not is_whole)
+
+
+def _rows_of(quarantine: DeltaRsQuarantine, name: str) -> int | None:
+    quarantine.check_below(name)
+    try:
+        return read_footer(quarantine.store, name).rows
+    except FileNotFoundError:
+        return None
+
+
+def _slices(links: Iterable[Link]) -> Iterator[str]:
+    for link in links:
+        if not link.slices:
+            yield f"what the replay of sequence {link.sequence} could not mend"
+        for entry in link.slices:
+            yield f"{entry.path} records {entry.from_record:,} to {entry.to_record:,} (sequence {link.sequence})"
+
+
+def _lost(root: str, lost: tuple[str, ...], *, before: int) -> Refused:
+    more = f"; and {len(lost) - _MAX_NAMED:,} more" if len(lost) > _MAX_NAMED else ""
+    return Refused(
+        f"bad records of these slices are neither in the quarantine table at {root} nor in a file beside it, unless"
+        f" they were purged or replayed: {'; '.join(lost[:_MAX_NAMED])}{more}. Nothing was changed. If they are in"
+        f" another quarantine table, set quarantine.path back to it; if you have a backup of the Parquet files, put"
+        f" them back. To go on without these records add --accept-quarantine-loss. If their source files are still"
+        f" there, they can be read again after that, each once: blizzard checkpoint rollback --to {before} --yes.",
+        kind="quarantine_lost",
+    )

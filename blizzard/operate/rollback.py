@@ -1,0 +1,248 @@
+"""Going back to an older position: what later batches added is removed, and their slices are read again.
+
+One commit does both, on the very version that was looked at. The quarantine follows after it, by whoever comes next if
+this process dies; so a crash at any point leaves the table before the rollback or after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+import pyarrow.compute as pc
+
+from blizzard.core.batch import rolled_back_state
+from blizzard.core.judge import Judged, judge_history
+from blizzard.core.log import CommitFacts, FileActions, History, fence_version, pipelines_of
+from blizzard.core.recover import Fresh, Resume, decide_recovery
+from blizzard.core.refuse import Refuse
+from blizzard.core.rollback import RollbackPlan, check_sources, plan_rollback
+from blizzard.core.state import CheckpointState
+from blizzard.core.types import SourceFile, SourceIdentity
+from blizzard.errors import Refused
+from blizzard.run.commit import Committing, Intent, new_batch_id, new_run_id
+from blizzard.run.ports import Clock, Progress, Quarantine, TableWithFiles
+from blizzard.run.settle import settle
+from blizzard.schema import DeltaSchema
+from blizzard.schema.fit import fingerprint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollback:
+    """What a rollback would do, on `version` of the table."""
+
+    current: CheckpointState
+    plan: RollbackPlan
+    version: int
+    later_columns: tuple[str, ...]  # those the table has been given since
+    metadata: dict[str, Any] | None  # to put the schema back
+
+    @property
+    def sentences(self) -> list[str]:
+        plan = self.plan
+        files = plan.source_files
+        named = ", ".join(files[:5]) + (", …" if len(files) > 5 else "")
+        if not plan.superseded:
+            return [
+                f"pipeline {self.current.pipeline} stays at sequence {self.current.sequence}: {plan.records:,} records"
+                f" that were taken back before it leave the table again, in {len(plan.files)} Parquet files"
+            ]
+        told = [
+            f"pipeline {self.current.pipeline}: sequence {self.current.sequence} goes back to {plan.target.sequence}",
+            f"{len(plan.superseded)} commits are taken back: {plan.records:,} records leave the table, in"
+            f" {len(plan.files)} Parquet files",
+            f"{len(files)} source files are read again by the next run, from where they stood then: {named or 'none'}",
+            "the bad records of these commits leave the quarantine table",
+        ]
+        if self.later_columns and self.metadata is None:
+            told.append(
+                f"columns added since then stay: {', '.join(self.later_columns)} (--with-schema takes them back too)"
+            )
+        elif self.later_columns:
+            told.append(f"the schema goes back as well: {', '.join(self.later_columns)} leave the table")
+        return told
+
+
+def prepare_rollback(
+    table: TableWithFiles,
+    *,
+    pipeline: str,
+    source: SourceIdentity,
+    to: int,
+    listing: Sequence[SourceFile],
+    with_schema: bool,
+    scan_commits: int = 100,
+) -> Rollback:
+    """Everything that must hold, read from the table as it is now. Raises Refused where something does not."""
+    current = position_to_leave(table, pipeline=pipeline, source=source, scan_commits=scan_commits)
+    history = table.history(pipeline, to)
+    if current is None or history is None:
+        raise Refused(f"pipeline {pipeline!r} has committed nothing to this table", kind="rollback_target")
+    plan = plan_going_back(table, history, current, to)
+    refusal = check_sources(plan, listing)
+    if refusal is not None:
+        raise Refused(refusal.message, kind=refusal.kind)
+    if table.is_append_only and plan.files:
+        raise Refused(
+            "the table is append-only (delta.appendOnly): nothing may be removed from it. Nothing was changed. If you"
+            " may, set the property to false, roll back, and set it again.",
+            kind="append_only",
+        )
+    then = table.schema_at(plan.first_version - 1)
+    later = () if then is None else _later_columns(then, table.schema)
+    metadata = None
+    if with_schema and later:
+        assert then is not None
+        _require_nobody_uses(later, history.commits, plan)
+        metadata = table.metadata_action(_fitting(then, table.schema))
+    elif with_schema and then is None:
+        raise Refused(
+            f"the schema of version {plan.first_version - 1} can no longer be read: the commits or checkpoints it rests"
+            f" on are gone. Leave --with-schema out, and the columns stay.",
+            kind="rollback_schema",
+        )
+    return Rollback(current=current, plan=plan, version=table.version, later_columns=later, metadata=metadata)
+
+
+def position_to_leave(
+    table: TableWithFiles, *, pipeline: str, source: SourceIdentity | None, scan_commits: int
+) -> CheckpointState | None:
+    """The newest position, also where the table no longer holds what it says: going back is the way out of that."""
+    facts = table.observe(pipeline, scan_commits=scan_commits)
+    recovery = decide_recovery(facts, pipeline=pipeline, source=source, start_from=None)
+    match recovery:
+        case Fresh():
+            return None
+        case Resume(state=state):
+            return state
+        case Refuse(kind="table_rewritten") if (found := pipelines_of(facts.commits).get(pipeline)) is not None:
+            _, state = found
+            newest = max(fence_version(c, pipeline) or 0 for c in facts.commits)
+            # A damaged payload must not make an older position the one that is left.
+            if state.sequence != newest or (source is not None and state.source != source):
+                raise Refused(recovery.message, kind=recovery.kind)
+            return state
+        case Refuse(kind=kind, message=message):
+            raise Refused(message, kind=kind)
+
+
+def plan_going_back(table: TableWithFiles, history: History, current: CheckpointState, to: int) -> RollbackPlan:
+    judged = judge_history(history, current.pipeline)
+    plan = plan_rollback(history, judged, current=current, to=to)
+    if isinstance(plan, Refuse) and plan.kind == "rollback_files":
+        out = _proven_out(table, judged, to)
+        plan = plan_rollback(history, judged, current=current, to=to, proven_out=out) if out else plan
+    if isinstance(plan, Refuse):
+        raise Refused(plan.message, kind=plan.kind)
+    return plan
+
+
+def _proven_out(table: TableWithFiles, judged: Judged, after: int) -> set[int]:
+    """Later sequences of which the table holds no row: somebody has deleted them on purpose. Only where every file of
+    them said in its rows which sequence it is from."""
+    column = table.sequence_column
+    if column is None:
+        return set()
+    said = {
+        s
+        for s, own in judged.own.items()
+        if s > after and all(_says(add, column, s) for add in own.actions.adds.values())
+    }
+    for values in table.read_column(column):
+        said.difference_update(value for value in pc.unique(values).to_pylist() if value is not None)
+    return said
+
+
+def _says(add: Mapping[str, Any], column: str, sequence: int) -> bool:
+    try:
+        stats = orjson.loads(add["stats"])
+        return bool(stats["minValues"][column] == stats["maxValues"][column] == sequence)
+    except (KeyError, TypeError, orjson.JSONDecodeError):
+        return False
+
+
+def _later_columns(then: DeltaSchema, now: DeltaSchema) -> tuple[str, ...]:
+    known = {field["name"] for field in then["fields"]}
+    if fingerprint(then) == fingerprint(now):
+        return ()
+    added = tuple(field["name"] for field in now["fields"] if field["name"] not in known)
+    return added or ("fields inside of columns",)
+
+
+def _fitting(then: DeltaSchema, now: DeltaSchema) -> DeltaSchema:
+    """The old schema, if what is in the table without the later columns fits it."""
+    now_by_name = {field["name"]: field for field in now["fields"]}
+    for field in then["fields"]:
+        if now_by_name.get(field["name"]) != field:
+            raise Refused(
+                f"column {field['name']} was changed since then, and not only columns added: the schema cannot be put"
+                f" back by a rollback. Leave --with-schema out.",
+                kind="rollback_schema",
+            )
+    return then
+
+
+def _require_nobody_uses(
+    later: tuple[str, ...], history: Sequence[tuple[CommitFacts, FileActions]], plan: RollbackPlan
+) -> None:
+    removed = {add["path"] for add in plan.files}
+    for commit, actions in history:
+        kept = sorted(actions.adds.keys() - removed)
+        if kept and commit.version >= plan.first_version:
+            raise Refused(
+                f"version {commit.version} ({commit.operation or 'unnamed'}) added files that stay in the table and may"
+                f" use the later columns ({', '.join(later)}), so the schema cannot be put back. Leave --with-schema"
+                f" out, and the columns stay.",
+                kind="rollback_schema",
+            )
+
+
+def apply_rollback(
+    table: TableWithFiles,
+    rollback: Rollback,
+    quarantine: Quarantine,
+    *,
+    list_source: Callable[[], Sequence[SourceFile]],
+    scan_commits: int,
+    clock: Clock,
+    progress: Progress,
+) -> tuple[int, int]:
+    """The sequence and the version it was committed in."""
+    # What the last commit left pending comes first.
+    settle(quarantine, table, rollback.current, since=rollback.version)
+    planned_ms = clock.now_ms()
+    before = replace(
+        rollback.current,
+        run_id=new_run_id(),
+        delta_version=rollback.version,
+        schema_fingerprint=table.schema_fingerprint,
+    )
+    after = rolled_back_state(before, rollback.plan, batch_id=new_batch_id(), now_ms=planned_ms)
+    intent = Intent(
+        position=after,
+        planned_ms=planned_ms,
+        kind="rollback",
+        rolled_back_to=rollback.plan.target.sequence,
+        superseded=rollback.plan.superseded,
+        removes=rollback.plan.files,
+        metadata=rollback.metadata,
+    )
+
+    def look_again() -> None:
+        """The table may be a later version by now, and the source another."""
+        again = prepare_rollback(
+            table,
+            pipeline=after.pipeline,
+            source=after.source,
+            to=rollback.plan.target.sequence,
+            listing=list_source(),
+            with_schema=rollback.metadata is not None,
+            scan_commits=scan_commits,
+        )
+        if (again.plan, again.metadata) != (rollback.plan, rollback.metadata):
+            raise Refused("the table changed meanwhile; nothing was rolled back. Run again.", kind="rollback_changed")
+
+    committing = Committing(table=table, quarantine=quarantine, clock=clock, progress=progress)
+    return committing.commit_edit(intent, look_again=look_again)

@@ -1,0 +1,298 @@
+"""Looking at a table without changing it: pipelines, positions, ledgers. Needs no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from blizzard.core.codec import PREFIX, CodecError, decode_json
+from blizzard.core.explain import explain_recovery
+from blizzard.core.history import Superseded, ledgers_of
+from blizzard.core.late import LatePolicy, compare_with_ledgers, files_to_take_up
+from blizzard.core.ledger import decode_ledger
+from blizzard.core.log import CheckpointFacts, CommitFacts, Standing, Txn, fences_of, standings_of, states_in
+from blizzard.core.look import Listed
+from blizzard.core.overlap import is_same_source
+from blizzard.core.plan import count_backlog
+from blizzard.core.recover import Resume, check_in_progress
+from blizzard.core.refuse import Refuse, describe_position
+from blizzard.core.state import CheckpointState
+from blizzard.core.types import SourceIdentity
+from blizzard.delta.table import DeltaRsTable
+from blizzard.run.ports import Quarantine
+from blizzard.run.settle import recovery_with_quarantine
+
+_UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineStatus:
+    """Where one pipeline stands and how a start would recover."""
+
+    pipeline: str
+    source: str
+    pattern: str
+    sequence: int
+    delta_version: int
+    committed_at_ms: int
+    run_id: str
+    mark: str | None
+    in_progress: dict[str, int]
+    recovery: str
+    recovery_message: str | None
+    backlog_files: int | None = None
+    backlog_bytes: int | None = None
+    late_files: int | None = None
+    rewritten_files: int | None = None
+    unclear_files: int | None = None
+    held_files: int | None = None
+    explanation: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStatus:
+    table: str
+    table_id: str
+    version: int
+    pipelines: tuple[PipelineStatus, ...]
+
+
+def read_status(
+    table: DeltaRsTable,
+    *,
+    uri: str,
+    scan_commits: int,
+    source: SourceIdentity | None = None,
+    listed: Listed | None = None,
+    late: LatePolicy | None = None,
+    quarantine: Quarantine | None = None,
+    explain: bool = False,
+) -> TableStatus:
+    """`source` keeps the pipelines that read it; with a look at it their backlog is told, too, as a run counts it."""
+    commits = list(table.scan_back())
+    checkpoint = older_txns(table, commits[-1] if commits else None)
+    standings = standings_of(commits, checkpoint)
+    statuses = [
+        replace(
+            _pipeline_status(table, found, scan_commits, listed, quarantine, explain),
+            **({} if listed is None else _backlog(table, found.state, listed, late or LatePolicy())),
+        )
+        for _, found in sorted(standings.items())
+        if source is None or is_same_source(source, found.state.source)
+    ]
+    if source is None:
+        txns = [txn for commit in commits for txn in commit.txns] + list(checkpoint.txns if checkpoint else ())
+        lost = [(name, fence) for name, fence in sorted(fences_of(txns).items()) if name not in standings]
+        statuses += [_lost_status(table, name, fence, scan_commits, explain) for name, fence in lost]
+    return TableStatus(table=uri, table_id=table.table_id, version=table.version, pipelines=tuple(statuses))
+
+
+def older_txns(table: DeltaRsTable, oldest: CommitFacts | None) -> CheckpointFacts | None:
+    """What is known of the commits before the oldest one that is there."""
+    return None if oldest is not None and oldest.version == 0 else table.newest_checkpoint()
+
+
+def _pipeline_status(
+    table: DeltaRsTable,
+    found: Standing,
+    scan_commits: int,
+    listed: Listed | None,
+    quarantine: Quarantine | None,
+    explain: bool,
+) -> PipelineStatus:
+    state = found.state
+    recovery, message, explanation = _recovery(table, state.pipeline, scan_commits, explain, listed, quarantine)
+    return PipelineStatus(
+        pipeline=state.pipeline,
+        source=state.source.root,
+        pattern=state.source.pattern,
+        sequence=state.sequence,
+        delta_version=found.version,
+        committed_at_ms=found.committed_at_ms,
+        run_id=state.run_id,
+        mark=state.source_state.last_committed_file,
+        in_progress={path: p.records for path, p in state.source_state.in_progress.items()},
+        recovery=recovery,
+        recovery_message=message,
+        explanation=explanation,
+    )
+
+
+def _backlog(table: DeltaRsTable, state: CheckpointState, listed: Listed, policy: LatePolicy) -> dict[str, Any]:
+    """What a run would find in the source."""
+    found = compare_with_ledgers(listed, state, table.scan_back(), policy)
+    files, stored_bytes = count_backlog(state.source_state, listed.files, files_to_take_up(found, policy))
+    return {
+        "backlog_files": files,
+        "backlog_bytes": stored_bytes,
+        "late_files": len(found.late),
+        "rewritten_files": len(found.rewritten),
+        "unclear_files": len(found.unclear),
+        "held_files": len(listed.held),
+    }
+
+
+def _lost_status(table: DeltaRsTable, name: str, fence: Txn, scan_commits: int, explain: bool) -> PipelineStatus:
+    """A pipeline that has committed, as its fence says, and whose position nobody can read."""
+    recovery, message, explanation = _recovery(table, name, scan_commits, explain)
+    return PipelineStatus(
+        pipeline=name,
+        source=_UNKNOWN,
+        pattern=_UNKNOWN,
+        sequence=fence.version,
+        delta_version=table.version,
+        committed_at_ms=fence.last_updated_ms or 0,
+        run_id=_UNKNOWN,
+        mark=None,
+        in_progress={},
+        recovery=recovery,
+        recovery_message=message,
+        explanation=explanation,
+    )
+
+
+def _recovery(
+    table: DeltaRsTable,
+    pipeline: str,
+    scan_commits: int,
+    explain: bool,
+    listed: Listed | None = None,
+    quarantine: Quarantine | None = None,
+) -> tuple[str, str | None, tuple[str, ...] | None]:
+    facts, recovery = recovery_with_quarantine(table, pipeline, scan_commits=scan_commits, quarantine=quarantine)
+    if listed is not None and isinstance(recovery, Resume):
+        recovery = check_in_progress(recovery.source_state, listed.files) or recovery
+    message = recovery.message if isinstance(recovery, Refuse) else None
+    return recovery.path, message, explain_recovery(facts, recovery, pipeline) if explain else None
+
+
+def newest_payloads(table: DeltaRsTable, pipeline: str | None) -> list[dict[str, Any]]:
+    """The newest payload of each pipeline, decoded for a person, even where recovery would refuse it."""
+    found: dict[str, dict[str, Any]] = {}
+    for held in _held_txns(table):
+        if not held.txn.app_id.startswith(PREFIX):
+            continue
+        try:
+            fields = decode_json(held.txn.app_id)
+        except CodecError as e:
+            fields = {"error": f"{e.kind}: {e}"}
+        name = str(fields.get("pipeline", f"(version {fields.get('schema_version', '?')} payload)"))
+        if pipeline in (None, name):
+            found.setdefault(name, held.place | {"payload_bytes": len(held.txn.app_id)} | fields)
+    return list(found.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _HeldTxn:
+    """A Txn and where it is: in this commit; or, where there is none, only in the Delta checkpoint of `version`."""
+
+    txn: Txn
+    version: int
+    commit: CommitFacts | None = None
+
+    @property
+    def place(self) -> dict[str, Any]:
+        return {"delta_commit": self.version} if self.commit is not None else {"delta_checkpoint": self.version}
+
+
+def _held_txns(table: DeltaRsTable) -> Iterator[_HeldTxn]:
+    """Every Txn that the log still has, newest first."""
+    oldest: CommitFacts | None = None
+    seen: set[str] = set()
+    for commit in table.scan_back():
+        oldest = commit
+        for txn in commit.txns:
+            seen.add(txn.app_id)
+            yield _HeldTxn(txn=txn, version=commit.version, commit=commit)
+    checkpoint = older_txns(table, oldest)
+    if checkpoint is not None:
+        older = [txn for txn in checkpoint.txns if txn.app_id not in seen]
+        for txn in sorted(older, key=lambda txn: -txn.version):  # the version of a payload is its sequence
+            yield _HeldTxn(txn=txn, version=checkpoint.version)
+
+
+def ingested_files(
+    table: DeltaRsTable, pipeline: str | None, tell: Callable[[str], None] = lambda _: None
+) -> Iterator[dict[str, Any]]:
+    """Which source file went in at which version, newest commit first, from the ledgers. What only a Delta checkpoint
+    knows of is told in the end: it has positions, and no ledgers."""
+    oldest: CommitFacts | None = None
+
+    def commits() -> Iterator[CommitFacts]:
+        nonlocal oldest
+        for commit in table.scan_back():
+            oldest = commit
+            yield commit
+
+    for commit, ledger in ledgers_of(commits(), pipeline):
+        for entry in ledger.entries:
+            yield {
+                "path": entry.path,
+                "from": entry.from_record,
+                "to": entry.to_record,
+                "finished": entry.finished,
+                "bad": entry.bad,
+                "size": entry.size_bytes,
+                "etag": entry.etag,
+                "delta_version": commit.version,
+                "sequence": ledger.sequence,
+                "pipeline": ledger.pipeline,
+                "run_id": ledger.run_id,
+            }
+    for name, found in sorted(standings_of((), older_txns(table, oldest)).items()):
+        if pipeline in (None, name):
+            tell(
+                f"older commits are gone from the log, and what they took is not listed; in its Delta checkpoint"
+                f" pipeline {name} stands at sequence {found.state.sequence} ({describe_position(found.state)})"
+            )
+
+
+def checkpoints(table: DeltaRsTable, pipeline: str | None) -> Iterator[dict[str, Any]]:
+    """Every position that the log still has, newest first: in JSON commits, or in the Delta checkpoint before them."""
+    superseded, taken_back = Superseded(), set[tuple[str, int]]()
+    for held in _held_txns(table):
+        ledger = decode_ledger(held.commit.user_metadata) if held.commit is not None else None
+        is_taken_back = ledger is not None and superseded.meets(ledger)
+        for state in states_in([held.txn]):
+            is_taken_back |= (state.pipeline, state.sequence) in taken_back
+            if state.rolled_back is not None and not is_taken_back:
+                first, last = state.rolled_back
+                taken_back.update((state.pipeline, sequence) for sequence in range(first, last + 1))
+            if pipeline in (None, state.pipeline):
+                yield {
+                    "pipeline": state.pipeline,
+                    "sequence": state.sequence,
+                    "delta_version": held.version,
+                    "committed_at_ms": held.commit.timestamp_ms if held.commit is not None else state.taken_at_ms,
+                    "files": len(ledger.entries) if ledger else None,
+                    "records": ledger.records if ledger else None,
+                    "bytes": sum(entry.size_bytes for entry in ledger.entries) if ledger else None,
+                    "run_id": state.run_id,
+                    "payload_bytes": len(held.txn.app_id),
+                    "in_progress": len(state.source_state.in_progress),
+                    "kind": ledger.kind if ledger else None,
+                    "superseded": is_taken_back,
+                    "in_log": held.commit is not None,
+                }
+
+
+def payload_of(table: DeltaRsTable, pipeline: str | None, sequence: int) -> list[dict[str, Any]]:
+    """The payloads of this sequence, with the schema of the table as it was after their commit."""
+    found = []
+    for held in _held_txns(table):
+        for state in states_in([held.txn]):
+            if state.sequence == sequence and pipeline in (None, state.pipeline):
+                schema = table.ddl_at(held.version) if held.commit is not None else None
+                found.append(
+                    held.place
+                    | {"payload_bytes": len(held.txn.app_id), "schema": schema}
+                    | decode_json(held.txn.app_id)
+                )
+    return found
+
+
+def find_state(table: DeltaRsTable, pipeline: str, sequence: int) -> CheckpointState | None:
+    """The position of this sequence, wherever the log still has it."""
+    states = (state for held in _held_txns(table) for state in states_in([held.txn]))
+    return next((s for s in states if (s.pipeline, s.sequence) == (pipeline, sequence)), None)

@@ -1,0 +1,398 @@
+"""The quarantine table: bad records, each once, in step with the main table.
+
+A commit of the main table names the files of its bad records as pending. `settle` adds them here afterwards, with two
+Txns: `blizzard-dlq:…` at that commit's sequence, and `blizzard-dlq-head:…` that stands for its batch_id. However often
+it is called for a commit, and whoever calls it, they are added once. It runs before the next commit of the main table,
+and first thing after a restart. A quarantine whose head is not the position's is refused: see `core/quarantine.py`.
+
+A replay's commit also says which records it took: `settle` first deletes those, then adds what it could not mend. A
+rollback's says which batches it took back: `settle` deletes their bad records.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import deltalake
+import orjson
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction
+
+from blizzard.core.codec import head_app_id, head_number, quarantine_app_id
+from blizzard.core.names import is_below
+from blizzard.core.quarantine import (
+    Misaligned,
+    Settled,
+    Unsettled,
+    changes_quarantine,
+    judge_quarantine,
+    lead_quarantine,
+)
+from blizzard.core.state import CheckpointState
+from blizzard.core.types import DataFile
+from blizzard.delta import log
+from blizzard.delta.errors import cannot_open, plain
+from blizzard.errors import BlizzardError, ConfigError, Refused, Temporary
+from blizzard.faults import reach
+from blizzard.quarantine.files import added_by, count_by_stats, read_rows
+from blizzard.quarantine.head import facts_of, lost_app_id, out_of_step
+from blizzard.quarantine.leaving import leaving_rows
+from blizzard.run.ports import Clock, Progress
+from blizzard.schema.fit import schema_differences
+from blizzard.store import open_store
+from blizzard.store.access import NO_ACCESS, Access
+from blizzard.store.failures import failure_to_write
+from blizzard.store.files import Store
+from blizzard.store.uri import delta_uri, is_local, join
+from blizzard.tasks.quarantine import ARROW_SCHEMA, LATER_COLUMNS, QUARANTINE_SCHEMA, Selection, read_footer
+
+_ATTEMPTS = 5
+_NONE: Mapping[int, int] = MappingProxyType({})
+HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaRsQuarantine:
+    root: str
+    clock: Clock
+    progress: Progress
+    accepts_loss: bool = False  # the user's word that pending files which are gone may be given up
+    access: Access = NO_ACCESS
+
+    @property
+    def store(self) -> Store:
+        return open_store(self.root, self.access)
+
+    def announce(self, state: CheckpointState, files: Sequence[DataFile] = ()) -> CheckpointState:
+        """The state as it is to be committed. The quarantine table is made before the first commit that counts on it,
+        so that the commit can name it: a changed quarantine.path is then known for what it is."""
+        if not changes_quarantine(state):
+            return state
+        for file in files:
+            self._require_written(file)
+        facts = facts_of(self.open(), state.pipeline, state.table_id)
+        state = lead_quarantine(state, exists=facts.sequence is not None)
+        if state.quarantine_head is None:
+            return state  # a rollback of a pipeline that never had a bad record
+        table_id = facts.table_id or str(self.open_or_create().metadata().id)
+        return replace(state, quarantine_head=replace(state.quarantine_head, table_id=table_id))
+
+    def _require_written(self, file: DataFile) -> None:
+        info = self.store.stat(file.path)
+        if info is None or info.size_bytes != file.size_bytes:
+            what = "is gone" if info is None else f"is {info.size_bytes:,} bytes instead of {file.size_bytes:,}"
+            raise Temporary(
+                f"{file.path}, which holds bad records of this batch, {what} in {self.root}: was the quarantine table"
+                f" vacuumed while the run was at work? Nothing of the batch was committed. Run again.",
+                kind="quarantine_vanished",
+            )
+
+    def settle(self, state: CheckpointState) -> None:
+        """Make the table hold what this committed state named."""
+        cause: Exception | None = None
+        for attempt in range(_ATTEMPTS):
+            self._wait_before(attempt)
+            try:
+                return self._settle(state)
+            except BlizzardError:
+                raise
+            except Exception as e:  # whatever it was: the table's own Txn says whether it landed
+                cause = e
+        then = f"The bad records of sequence {state.sequence} are on disk and named in the table's log."
+        raise _cannot_write(cause, self.root, then) or Temporary(
+            f"the bad records of sequence {state.sequence} could not be added to the quarantine table at {self.root}"
+            f" ({cause}). They are on disk and named in the table's log: the next run adds them.",
+            kind="quarantine_failed",
+        ) from cause
+
+    def _settle(self, state: CheckpointState) -> None:
+        table = self.open()
+        if self._is_settled(table, state):
+            if table is not None and changes_quarantine(state):
+                log.sync_commit(self.store, int(table.version()))
+            return
+        table = self.open_or_create()
+        leaving = leaving_rows(state)
+        if leaving is not None:
+            self._delete_from(table, leaving, self._stamp((f"blizzard-replay:{state.pipeline}", state.sequence)))
+            reach("quarantine.replayed")
+            table.update_incremental()
+            # Asked again after the deletion: a Txn that is already loaded is no conflict to an append.
+            if self._is_settled(table, state):
+                log.sync_commit(self.store, int(table.version()))
+                return
+        self._append(table, state)
+
+    def is_settled(self, state: CheckpointState) -> bool:
+        """Whether the table holds what this committed state named. OutOfStep as for `settle`."""
+        return self._is_settled(self.open(), state)
+
+    def _is_settled(self, table: DeltaTable | None, state: CheckpointState) -> bool:
+        judgement = judge_quarantine(state, facts_of(table, state.pipeline, state.table_id))
+        match judgement:
+            case Settled():
+                return True
+            case Unsettled():
+                return False
+            case Misaligned(kind=kind, message=message):
+                raise out_of_step(kind, message, self.root, state)
+
+    def took_in(self, state: CheckpointState, sequences: Collection[int]) -> Collection[int]:
+        """Those of these sequences whose bad records were all added to the table: none was given up as lost."""
+        table = self.open()
+        if table is None:
+            return ()
+        through = int(table.transaction_version(quarantine_app_id(state.pipeline, state.table_id)) or 0)
+        return {
+            n
+            for n in sequences
+            if n <= through and table.transaction_version(lost_app_id(state.pipeline, state.table_id, n)) is None
+        }
+
+    def open(self) -> DeltaTable | None:
+        if next(self.store.walk(log.LOG_FOLDER), None) is None:
+            return None
+        try:
+            table = DeltaTable(delta_uri(self.root), storage_options=self.access.for_delta_rs(self.root))
+        except TableNotFoundError:
+            return None
+        except (DeltaError, OSError, ValueError) as e:
+            raise cannot_open(f"the quarantine table at {self.root}", self.store, e) from e
+        found = orjson.loads(table.schema().to_json())
+        names = {field["name"] for field in found["fields"]}
+        expected = [f for f in QUARANTINE_SCHEMA["fields"] if f["name"] in names or f["name"] not in LATER_COLUMNS]
+        differences = schema_differences(QUARANTINE_SCHEMA | {"fields": expected}, found)
+        if differences:
+            raise ConfigError(
+                f"{self.root} is a Delta table, but not a quarantine table of blizzard ({differences[0]}). Choose"
+                f" another quarantine.path.",
+                kind="not_a_quarantine_table",
+            )
+        return table
+
+    def with_columns(self, table: DeltaTable) -> DeltaTable:
+        """The table with every column: one that an older version made is given those it lacks."""
+        names = {field.name for field in table.schema().fields}
+        lacking = [field for field in QUARANTINE_SCHEMA["fields"] if field["name"] not in names]
+        if lacking:
+            table.alter.add_columns(
+                [deltalake.Field.from_json(orjson.dumps(field).decode()) for field in lacking],
+                commit_properties=self._stamp(("blizzard-schema:quarantine", int(table.version()) + 1)),
+                post_commithook_properties=HOOKS,
+            )
+            table.update_incremental()
+            log.sync_commit(self.store, int(table.version()))
+        return table
+
+    def count(self, pipeline: str | None = None, table_id: str | None = None) -> int:
+        """How many records are in quarantine, without orphans. Files of one pipeline and table are counted from the log
+        alone; others (rewritten, or of an older version) are opened."""
+        table = self.open()
+        if table is None:
+            return 0
+        chosen = Selection(pipeline=pipeline, table_id=table_id)
+        adds = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+        known = {add["path"]: count_by_stats(add, chosen) for add in adds}
+        to_open = [path for path, rows in known.items() if rows is None]
+        opened = sum(int(rows.num_rows) for rows in self._read_files(to_open, chosen, ["sequence"]))
+        return opened + sum(rows for rows in known.values() if rows is not None)
+
+    def read(
+        self, selection: Selection, columns: Sequence[str] = ARROW_SCHEMA.names, *, table: DeltaTable | None = None
+    ) -> Iterator[pa.Table]:
+        """The selected records, a few at a time: never more in memory than a few MB, or one record. Of the table as it
+        is now, or as this handle has it."""
+        table = table or self.open()
+        if table is None:
+            return
+        if table.protocol().min_reader_version > 1:
+            raise Refused(
+                f"the quarantine table at {self.root} has been given a reader feature (deletion vectors, column"
+                f" mapping) that blizzard does not read. Take it out again (ALTER TABLE … DROP FEATURE). Or go on with"
+                f" another quarantine.path and blizzard dlq realign --accept-quarantine-loss; these records stay here.",
+                kind="unsupported_table",
+            )
+        names = table.get_add_actions(flatten=True).column("path").to_pylist()
+        yield from self._read_files(names, selection, columns)
+
+    def _read_files(self, names: Sequence[str], selection: Selection, columns: Sequence[str]) -> Iterator[pa.Table]:
+        needed = [name for name in ARROW_SCHEMA.names if name in {*columns, *selection.columns}]
+        name = ""
+        try:
+            for name in names:
+                self.check_below(name)
+                for rows in read_rows(self.store, name, needed):
+                    chosen = rows.filter(selection.mask(rows))
+                    if chosen.num_rows:
+                        yield chosen.select(list(columns))
+        except FileNotFoundError as e:
+            raise Temporary(
+                f"{e.filename or e}: a file of the quarantine table is gone: compacted and vacuumed meanwhile? Run"
+                f" again.",
+                kind="quarantine_changed",
+            ) from e
+        except (pa.ArrowException, KeyError, OSError) as e:
+            # pyarrow's word for a page that does not add up is an OSError, without the system's number for one.
+            if isinstance(e, OSError) and (e.errno is not None or type(e) is not OSError):
+                raise
+            raise _damaged(join(self.root, name), e) from e
+
+    def delete(self, selection: Selection, *, app_id: str) -> int:
+        """Delete the selected records for ever, and say how many they were: in one version of the table, which is the
+        newest until they are deleted, or it starts over. So none is deleted that was not counted."""
+        cause: Exception | None = None
+        for attempt in range(_ATTEMPTS):
+            self._wait_before(attempt)
+            table = self.open()
+            if table is None:
+                return 0
+            stamp = self._stamp((app_id, self.clock.now_ms()), max_commit_retries=0)
+            try:
+                table = self.with_columns(table)
+                if not any(True for _ in self.read(selection, ["sequence"], table=table)):
+                    return 0
+                return self._delete_from(table, selection, stamp)
+            except BlizzardError:
+                raise
+            except Exception as e:  # a settle or another deletion was faster, or the answer was lost
+                cause = e
+        raise _cannot_write(cause, self.root, "") or Temporary(
+            f"the records could not be deleted from the quarantine table at {self.root} ({cause}). Run again.",
+            kind="quarantine_failed",
+        ) from cause
+
+    def _delete_from(self, table: DeltaTable, selection: Selection, stamp: CommitProperties) -> int:
+        metrics = table.delete(selection.predicate, commit_properties=stamp, post_commithook_properties=HOOKS)
+        self.make_durable(table)
+        return int(metrics["num_deleted_rows"])
+
+    def make_durable(self, table: DeltaTable) -> None:
+        """The records that stay were copied to new files, which delta-rs leaves to the operating system as it does the
+        commit that names them."""
+        self.store.sync(*added_by(self.store, int(table.version())), "")
+        log.sync_commit(self.store, int(table.version()))
+
+    def _wait_before(self, attempt: int) -> None:
+        if attempt:
+            self.clock.sleep(0.1 * 2**attempt * random.uniform(0.8, 1.2))
+
+    def open_or_create(self) -> DeltaTable:
+        """With every column."""
+        cause: Exception | None = None
+        for attempt in range(_ATTEMPTS):
+            self._wait_before(attempt)
+            table = self.open()
+            if table is not None:
+                return self.with_columns(table)
+            try:
+                return self._create()
+            except (DeltaError, OSError) as e:  # another driver was faster, or the answer was lost: it is looked for
+                cause = e
+        raise Temporary(
+            f"the quarantine table at {self.root} could not be made ({cause}). Run again.", kind="quarantine_failed"
+        ) from cause
+
+    def _create(self) -> DeltaTable:
+        try:
+            self.store.make_root()
+            table = DeltaTable.create(
+                delta_uri(self.root),
+                schema=deltalake.Schema.from_json(orjson.dumps(QUARANTINE_SCHEMA).decode()),
+                storage_options=self.access.for_delta_rs(self.root),
+            )
+        except OSError as e:
+            if not is_local(self.root):
+                raise  # the network's word on it says nothing: it is looked for, and tried again
+            raise ConfigError(f"the quarantine table at {self.root} cannot be created: {e}", kind="table_create") from e
+        log.sync_commit(self.store, 0)
+        return table
+
+    def _append(self, table: DeltaTable, state: CheckpointState) -> None:
+        files, lost = [], 0
+        for name in state.pending_quarantine:
+            try:
+                files.append(read_footer(self.store, name))
+            except FileNotFoundError:
+                self._tell_lost(name, "is no longer in", state)
+                lost += 1
+            except pa.ArrowInvalid:
+                self._tell_lost(name, "is not whole in", state)
+                lost += 1
+            except pa.ArrowException as e:
+                raise _damaged(join(self.root, name), e) from e
+        reach("quarantine.before")
+        self.append(table, files, self.head_stamp(state, {state.sequence: lost} if lost else _NONE))
+        reach("quarantine.after")
+
+    def append(self, table: DeltaTable, files: Sequence[DataFile], stamp: CommitProperties) -> None:
+        """One commit that adds these files, none of them too."""
+        table.create_write_transaction(
+            [AddAction(file.path, file.size_bytes, {}, file.modified_ms, True, file.stats) for file in files],
+            mode="append",
+            schema=table.schema(),
+            partition_by=[],
+            commit_properties=stamp,
+            post_commithook_properties=HOOKS,
+        )
+        log.sync_commit(self.store, log.newest_commit(self.store, int(table.version())))
+
+    def _tell_lost(self, name: str, how: str, state: CheckpointState) -> None:
+        message = (
+            f"{name}, which holds bad records of sequence {state.sequence}, {how} the quarantine table's folder"
+            f" {self.root}: was it moved, or vacuumed before it was added?"
+        )
+        if not self.accepts_loss:
+            raise Refused(
+                f"{message} Put it back and run again; or give these records up with --accept-quarantine-loss, once. If"
+                f" their source files are still there, they can be read again after that, each once: blizzard"
+                f" checkpoint rollback --to {state.sequence - 1} --yes.",
+                kind="quarantine_lost",
+            )
+        self.progress.warn(f"{message} Given up, as told.")
+
+    def head_stamp(self, state: CheckpointState, lost: Mapping[int, int] = _NONE) -> CommitProperties:
+        """What says that the table holds everything up to this state; `lost` counts the files that were given up, by
+        sequence. In the same commit: whoever cleans the source later has to know that these are nowhere else."""
+        head = state.quarantine_head
+        sequence, batch_id = (state.sequence, None) if head is None else (head.sequence, head.batch_id)
+        given_up = [(lost_app_id(state.pipeline, state.table_id, n), files) for n, files in lost.items()]
+        return self.stamp_of(state.pipeline, state.table_id, sequence, head_number(batch_id), *given_up)
+
+    def stamp_of(
+        self, pipeline: str, table_id: str, sequence: int, head: int, *more: tuple[str, int]
+    ) -> CommitProperties:
+        app_ids = quarantine_app_id(pipeline, table_id), head_app_id(pipeline, table_id)
+        return self._stamp((app_ids[0], sequence), (app_ids[1], head), *more)
+
+    def check_below(self, name: str) -> None:
+        """Whoever can write to the table can name any file; only its own are opened."""
+        if not is_below(name):
+            raise Refused(
+                f"the quarantine table at {self.root} names {name!r}, which is not below it: blizzard did not write"
+                f" that. Nothing was changed. Find out who did, and take that file out of the table again.",
+                kind="unsupported_table",
+            )
+
+    def _stamp(self, *txns: tuple[str, int], max_commit_retries: int | None = None) -> CommitProperties:
+        now_ms = self.clock.now_ms()
+        return CommitProperties(
+            app_transactions=[Transaction(app_id, version, now_ms) for app_id, version in txns],
+            max_commit_retries=max_commit_retries,
+        )
+
+
+def _damaged(path: str, error: Exception) -> Refused:
+    return Refused(
+        f"{path} holds records in quarantine and is damaged ({plain(error)}). Nothing was changed. Restore it from a"
+        f" backup.",
+        kind="quarantine_damaged",
+    )
+
+
+def _cannot_write(cause: Exception | None, root: str, then: str) -> BlizzardError | None:
+    return None if cause is None else failure_to_write(cause, f"the quarantine table at {root}", then=then)

@@ -1,0 +1,70 @@
+"""`blizzard report`, and the same page beside a run: what is read for it, and how often."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+
+from blizzard.config.request import Request
+from blizzard.delta.table import DeltaRsTable
+from blizzard.errors import ConfigError
+from blizzard.report.collect import MAX_COMMITS, collect
+from blizzard.report.facts import Live, ReportFacts
+from blizzard.report.page import render_page
+from blizzard.run.clock import SystemClock
+from blizzard.service.progress import SilentProgress
+from blizzard.store.uri import show_uri
+
+# A page beside a run is looked at again and again, and the run needs the machine.
+_LIVE_COMMITS = 120
+_LIVE_AGE_S = 2.0
+
+
+def collect_report(
+    request: Request, *, pipeline: str | None = None, max_commits: int = MAX_COMMITS, table: DeltaRsTable | None = None
+) -> ReportFacts:
+    return collect(
+        table or request.open_table(),
+        request.quarantine(SilentProgress()),
+        now_ms=SystemClock().now_ms(),
+        pipeline=pipeline,
+        max_commits=max_commits,
+        scan_commits=request.config["checkpoint.scan_commits"],
+    )
+
+
+class LiveReport:
+    """The page of a run. However many look at it, the log is read when it has grown, and not more than now and then."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._lock = threading.Lock()
+        self._facts: ReportFacts | None = None
+        self._read_at_s = float("-inf")
+
+    def render(self, live: Live) -> str:
+        with self._lock:
+            if time.monotonic() - self._read_at_s > _LIVE_AGE_S:
+                self._facts = self._read()
+                self._read_at_s = time.monotonic()
+            assert self._facts is not None
+            facts = self._facts
+        return render_page(replace(facts, made_at_ms=SystemClock().now_ms()), live)
+
+    def _read(self) -> ReportFacts:
+        try:
+            table = self._request.open_table()
+        except ConfigError as e:
+            if e.kind != "table_not_found":
+                raise
+            return ReportFacts(table=show_uri(self._request.table_root), made_at_ms=SystemClock().now_ms())
+        known, seen = self._facts, (table.table_id, table.version)
+        if known is not None and (known.table_id, known.version) == seen and not _may_change(known):
+            return known
+        return collect_report(self._request, max_commits=_LIVE_COMMITS, table=table)
+
+
+def _may_change(facts: ReportFacts) -> bool:
+    """Whether what is told may become wrong without another commit: bad records are added after the one they are of."""
+    return any(p.position is not None and p.position.pending_quarantine for p in facts.pipelines)

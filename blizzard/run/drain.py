@@ -1,0 +1,205 @@
+"""The whole story of a run: recover, list, plan, ingest, commit, until drained or told to stop.
+
+The only state that outlives a run is in the Delta log; after any doubt it is read again from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from blizzard.core.late import Unexpected
+from blizzard.core.look import Listed, Look
+from blizzard.core.plan import TooManyPrefixes, count_backlog, is_drained, plan_batch
+from blizzard.core.recover import Fresh, Resume
+from blizzard.core.state import FOR_A_PERSON, CheckpointState, SourceState
+from blizzard.core.types import BatchPlan
+from blizzard.errors import BadData, Refused, Temporary
+from blizzard.run.inflight import CommitQueue
+from blizzard.run.ingest import BatchIngest
+from blizzard.run.landing import FilesGone, PositionMoved
+from blizzard.run.late import tell
+from blizzard.run.ports import Ports
+from blizzard.run.starting import RunSettings, Start
+from blizzard.run.summary import Summary
+
+# How often a batch whose files were taken away is read by one run.
+_READ_AGAIN = 3
+
+
+def run_pipeline(ports: Ports, settings: RunSettings, summary: Summary) -> None:
+    """Drain what is listed now. `summary` tells what was committed even when this raises."""
+    lost = 0
+    while True:
+        try:
+            return _Run(ports, settings, summary).drain()
+        except PositionMoved as moved:  # each time round, the log holds one more commit of ours
+            ports.progress.warn(f"{moved}; recovering from the log")
+            settings = replace(settings, start_from=None)  # it was said, and recorded in the first commit
+        except FilesGone as gone:
+            lost += 1
+            if lost == _READ_AGAIN:
+                raise
+            ports.progress.warn(f"{gone} Reading it again.")
+            if summary.commits:
+                settings = replace(settings, start_from=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstSteps:
+    """How a run begins: what it found, and the first batch; without one it is idle."""
+
+    recovered: Resume | Fresh
+    state: CheckpointState | None  # None: the table is yet to be made
+    listed: Listed
+    found: Unexpected
+    plan: BatchPlan | None
+    backlog: tuple[int, int]  # files and stored bytes
+    renews: bool
+
+
+def look_ahead(ports: Ports, settings: RunSettings, summary: Summary) -> FirstSteps:
+    """The first steps of `run_pipeline`, up to the first plan. They change what the ports and the cleaning let them
+    change: a settled quarantine, cleaned source files."""
+    return _Run(ports, settings, summary).look_ahead()
+
+
+class _Run:
+    def __init__(self, ports: Ports, settings: RunSettings, summary: Summary) -> None:
+        self._ports, self._settings, self._summary = ports, settings, summary
+        self._start = Start(ports, settings, summary)
+        self._held: dict[str, str] = {}  # left to the next run, and why
+        self._young: Mapping[str, str] = {}  # of those, the ones that were left alone from the beginning
+
+    def drain(self) -> None:
+        table = self._ports.place.open()
+        whole: Listed | None = None
+        if table is None:
+            whole = listed = self._start.list_for_new_table()
+            if is_drained(self._start.recover(None).source_state, listed.files, listed.held):
+                self._summary.backlog_files = self._summary.held_files = len(listed.held)
+                return  # nothing to put into a table: none is made
+            _ = self._ports.ingestor.slots  # without a session that can fill it, no table is made
+            if self._ports.stop.requested():
+                return
+            table = self._start.create_table()
+        state, listed = self._start.begin(table, whole)
+        self._held, self._young, begun_at = dict(listed.held), listed.held, state.sequence
+        self._summary.backlog_files = count_backlog(state.source_state, listed.files, self._start.waiting)[0]
+        look = Look(listed, state, self._settings.late.grace_ms)
+        commits = CommitQueue(self._ports, self._settings, self._summary, table, state.delta_version, look)
+        ingest = BatchIngest(self._ports, self._settings, self._summary, table, commits)
+        with commits.finished_in_order():
+            while True:
+                state = self._start.take_up_late(state)
+                if not self._goes_on(state, listed, commits):
+                    break
+                state = self._ingest_batch(state, listed, ingest, commits)
+            if self._renews(state):
+                commits.renew(state)
+        if self._summary.sequence != begun_at:  # what is to be cleaned is committed
+            self._start.clean_up(state, table, self._summary.sequence or 0)
+        self._tell_held(state)
+
+    def look_ahead(self) -> FirstSteps:
+        table, state = self._ports.place.open(), None
+        if table is None:
+            listed = self._start.list_for_new_table()
+            position = self._start.recover(None).source_state
+            backlog = count_backlog(position, listed.files)
+        else:
+            state, listed = self._start.begin(table)
+            backlog = count_backlog(state.source_state, listed.files, self._start.waiting)
+            state = self._start.take_up_late(state)
+            position = state.source_state
+        self._held = dict(listed.held)
+        is_idle = is_drained(position, listed.files, self._held)
+        assert self._start.recovered is not None  # or it would have refused
+        return FirstSteps(
+            recovered=self._start.recovered,
+            state=state,
+            listed=listed,
+            found=self._start.found,
+            plan=None if is_idle else self._plan(position, listed, self._ports.ingestor.slots),
+            backlog=backlog,
+            renews=self._start.is_fragile or (is_idle and state is not None and self._renews(state)),
+        )
+
+    def _renews(self, state: CheckpointState) -> bool:
+        return self._start.renewal_due and state.sequence == self._summary.sequence and not self._summary.commits
+
+    def _goes_on(self, state: CheckpointState, listed: Listed, commits: CommitQueue) -> bool:
+        limit = self._settings.max_batches
+        return not (
+            self._ports.stop.requested()
+            or (limit is not None and self._summary.commits + commits.pending >= limit)
+            or is_drained(state.source_state, listed.files, self._held)
+        )
+
+    def _ingest_batch(
+        self, state: CheckpointState, listed: Listed, ingest: BatchIngest, commits: CommitQueue
+    ) -> CheckpointState:
+        """Read one batch, queue its commit, and return the state the next one is planned on."""
+        planned_ms, slots = self._ports.clock.now_ms(), self._ports.ingestor.slots
+        plan = self._plan(state.source_state, listed, slots)
+        self._ports.progress.planned(plan, sequence=state.sequence + 1, backlog_files=self._summary.backlog_files or 0)
+        state, result = ingest.run(plan, state, planned_ms=planned_ms)
+        changed = dict.fromkeys(result.changed, "changed after it was listed")
+        self._held |= changed | result.unreadable
+        tell(self._ports.progress, tuple(changed), "left to the next run: they changed after they were listed")
+        tell(self._ports.progress, tuple(result.unreadable), "left to the next run: they cannot be read to their end")
+        if not result.slices:
+            return state
+        held = self._held | self._start.given_up
+        return commits.add(state, plan, result, planned_ms=planned_ms, held=held)
+
+    def _plan(self, position: SourceState, listed: Listed, slots: int) -> BatchPlan:
+        try:
+            return plan_batch(
+                position,
+                listed.files,
+                self._settings.limits,
+                slots=slots,
+                held=self._held,
+                given_up=self._start.given_up,
+            )
+        except TooManyPrefixes as e:
+            way_out = (
+                "The key of a pipeline that has begun cannot be changed. Move the parts that it has not begun into"
+                " another folder, and read that as another source, with a --pipeline name of its own"
+                if position.prefix_marks
+                else "Choose a key with fewer values, or leave source.marks_per out"
+            )
+            raise Refused(f"{e}. Nothing more was read. {way_out}.", kind="too_many_prefixes") from e
+
+    def _tell_held(self, state: CheckpointState) -> None:
+        """One file's trouble must not stop the others; trouble with all of them is no good end."""
+        self._summary.held_files = len(self._held)
+        named = state.source_state.in_progress  # of files that are only young, those that the mark has passed
+        held = {path: why for path, why in self._held.items() if path in named or path not in self._young}
+        if len(held) > self._settings.max_held_files:
+            raise BadData(
+                f"{len(held):,} files are held back, more than limits.max_held_files"
+                f" ({self._settings.max_held_files:,}); the first: {_first(held)}. What could be read is"
+                f" committed. Mend or move them, or raise the limit.",
+                kind="too_many_held_files",
+            )
+        if self._summary.commits:
+            return
+        unavailable = {path: why for path, why in self._held.items() if why.startswith("unavailable:")}
+        if unavailable:
+            raise Temporary(
+                f"none of the new files could be read: {_first(unavailable)}. Run again.", kind="store_unavailable"
+            )
+        unreadable = {path: why for path, why in self._held.items() if why.startswith(FOR_A_PERSON)}
+        if unreadable:
+            raise BadData(
+                f"none of the new files could be read, {len(unreadable)} of them for a reason that stays:"
+                f" {_first(unreadable)}. They are tried again by every run.",
+                kind="unreadable_files",
+            )
+
+
+def _first(held: Mapping[str, str]) -> str:
+    path, why = next(iter(held.items()))
+    return f"{path} ({why})"

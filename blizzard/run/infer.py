@@ -1,0 +1,141 @@
+"""The schema of a source that nobody has described: a sample of it, read, judged and told. Needs no Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import inf
+from typing import Any
+
+from blizzard.config.load import Config
+from blizzard.core.types import SourceFile
+from blizzard.errors import BadData
+from blizzard.run.ports import Progress
+from blizzard.schema import DeltaSchema
+from blizzard.schema.ddl import to_ddl
+from blizzard.schema.hints import parse_hints
+from blizzard.schema.infer import infer_schema
+from blizzard.source.sample import Record, Sample
+from blizzard.source.uri import SourceLocation
+from blizzard.tasks.records import RecordReader
+
+# The reference says which lines are records, as it does for a run.
+_JUDGE = RecordReader({"type": "struct", "fields": []})
+
+
+def _parse_integer(text: str) -> int | float:
+    # int() refuses more than 4,300 digits. No number type holds a tenth of that.
+    return int(text) if len(text) <= 4300 else inf
+
+
+_DECODER = json.JSONDecoder(parse_int=_parse_integer)  # orjson would round what has more than 64 bits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferredSchema:
+    schema: DeltaSchema
+    records: int
+    files: int
+    skipped_lines: int
+    skipped_files: int
+    left_out: tuple[str, ...]
+
+    @property
+    def ddl(self) -> str:
+        return to_ddl(self.schema)
+
+    @property
+    def sentence(self) -> str:
+        skipped = _join(_count(self.skipped_lines, "line"), _count(self.skipped_files, "file"))
+        told = f" ({skipped} skipped)" if skipped else ""
+        return (
+            f"inferred schema from {_count(self.records, 'record')} of {_count(self.files, 'file')}{told}: {self.ddl}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "ddl": self.ddl,
+            "schema": self.schema,
+            "records": self.records,
+            "files": self.files,
+            "skipped_lines": self.skipped_lines,
+            "skipped_files": self.skipped_files,
+            "left_out": list(self.left_out),
+        }
+
+
+def infer_from_source(
+    source: SourceLocation, listing: Sequence[SourceFile], config: Config, progress: Progress
+) -> InferredSchema | None:
+    """The schema that a sample suggests and the hints decide, or None where no file has a line in it."""
+    hints = parse_hints(config["schema.hints"])
+    sample = Sample(
+        source=source,
+        listing=listing,
+        compression=config["source.compression"],
+        max_record_bytes=config["limits.max_record_bytes"],
+        max_records=config["schema.sample_records"],
+        max_files=config["schema.sample_files"],
+        parse=parse_record,
+    )
+    if listing:
+        progress.note(f"sampling {len(sample.chosen):,} of {_count(len(listing), 'file')} for a schema")
+    records = sample.read()
+    first = next(records, None)
+    if first is None:
+        _check_empty(sample)
+        return None
+    try:
+        inference = infer_schema(chain([first], records), hints)
+    finally:
+        _tell_skipped(sample, progress)
+    for remark in inference.remarks:
+        progress.note(remark)
+    if inference.left_out:
+        progress.note(f"left out, as no value was seen: {', '.join(inference.left_out)}")
+    return InferredSchema(
+        schema=inference.schema,
+        records=sample.records,
+        files=sample.files,
+        skipped_lines=sample.bad_lines,
+        skipped_files=len(sample.skipped_files),
+        left_out=inference.left_out,
+    )
+
+
+def _check_empty(sample: Sample) -> None:
+    """No record was found: raises unless there was no line to be one."""
+    if sample.first_bad_line is None and not sample.skipped_files:
+        return
+    first = sample.first_bad_line or sample.skipped_files[0]
+    looked = _join(_count(sample.bad_lines, "line"), _count(len(sample.skipped_files), "file"))
+    raise BadData(
+        f"no schema can be inferred: {looked} looked at, none of use. The first: {first}."
+        " Mend the source, or give a schema.",
+        kind="nothing_to_infer_from",
+    )
+
+
+def _tell_skipped(sample: Sample, progress: Progress) -> None:
+    if sample.first_bad_line is not None:
+        progress.warn(f"{_count(sample.bad_lines, 'line')} of the sample skipped; the first: {sample.first_bad_line}")
+    for skipped in sample.skipped_files:
+        progress.warn(f"the sample goes on without {skipped}")
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
+def _join(*counts: str) -> str:
+    """Those that are not zero."""
+    return " and ".join(count for count in counts if not count.startswith("0 "))
+
+
+def parse_record(line: bytes) -> Record:
+    """The object on a line; raises BadRecord for whatever a run would call a bad line."""
+    _JUDGE.read(line)
+    record: Record = _DECODER.decode(line.decode())
+    return record

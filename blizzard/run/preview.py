@@ -1,0 +1,179 @@
+"""`blizzard plan`: what a run would do first, found out by the run's own first steps.
+
+Everything that a run would change on the way is replaced by something that only takes note of it. Nothing is decided
+here, so that the answer cannot differ from the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from blizzard.core.late import Scope, Unexpected
+from blizzard.core.look import Listed
+from blizzard.core.recover import Fresh, Resume
+from blizzard.core.state import CheckpointState, SourceState
+from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, DataFile, SourceFile, SourceIdentity
+from blizzard.errors import BadData, Refused
+from blizzard.run.after_ingest import Cleaned, Cleaning
+from blizzard.run.drain import FirstSteps, look_ahead
+from blizzard.run.ports import Ports, Quarantine, Source, StopRequest
+from blizzard.run.starting import RunSettings
+from blizzard.run.summary import Summary
+from blizzard.schema import DeltaSchema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NothingRead:
+    """In place of Spark."""
+
+    slots: int
+    schema_fingerprint: str
+
+    def prepare(self) -> None: ...
+
+    def adopt(self, schema: DeltaSchema) -> None:
+        raise NotImplementedError("a plan adopts no schema")
+
+    def run(self, plan: BatchPlan, *, ticket: BatchTicket, stop: StopRequest) -> BatchResult:
+        raise NotImplementedError("a plan is not carried out")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NothingSettled:
+    """In place of the quarantine: keeps what would have been settled."""
+
+    quarantine: Quarantine
+    unsettled: list[CheckpointState] = field(default_factory=list)
+
+    def announce(self, state: CheckpointState, files: Sequence[DataFile] = ()) -> CheckpointState:
+        raise NotImplementedError("a plan commits nothing")
+
+    def settle(self, state: CheckpointState) -> None:
+        if not self.quarantine.is_settled(state):
+            self.unsettled.append(state)
+
+    def is_settled(self, state: CheckpointState) -> bool:
+        return self.quarantine.is_settled(state)
+
+    def took_in(self, state: CheckpointState, sequences: Collection[int]) -> Collection[int]:
+        return self.quarantine.took_in(state, sequences)
+
+    def count(self, pipeline: str | None = None, table_id: str | None = None) -> int:
+        return self.quarantine.count(pipeline, table_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NothingPutBack:
+    """In place of the source: files that a deletion has left half done stay hidden. All of them were ingested."""
+
+    source: Source
+
+    @property
+    def identity(self) -> SourceIdentity:
+        return self.source.identity
+
+    def list(self) -> Sequence[SourceFile]:
+        return self.source.list()
+
+    def look(self, scope: Scope) -> Listed:
+        return self.source.look(scope)
+
+    def finish_asides(self, names: Sequence[str]) -> Sequence[str]:
+        del names
+        return ()
+
+    def now_ms(self) -> int:
+        return self.source.now_ms()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NothingCleaned(Cleaning):
+    """Says that all of it went well, and has touched no file."""
+
+    def run(self, *_: Any, **__: Any) -> Cleaned:
+        return Cleaned()
+
+
+class NothingCommitted:
+    """In place of the stop request: as if it had come already, nothing is committed, and no batch is read."""
+
+    def requested(self) -> bool:
+        return True
+
+    def must_cancel(self) -> bool:
+        return True
+
+    def ends_batch(self) -> bool:
+        return False
+
+    def batch_ended(self) -> None: ...
+
+
+def plan_run(ports: Ports, settings: RunSettings) -> dict[str, Any]:
+    """What `run_pipeline` would do first with these, or why it would refuse to. Changes nothing."""
+    quarantine = NothingSettled(quarantine=ports.quarantine)
+    if settings.cleaning is not None:
+        cleaning = {f.name: getattr(settings.cleaning, f.name) for f in fields(settings.cleaning)}
+        settings = replace(settings, cleaning=NothingCleaned(**cleaning))
+    summary = Summary()
+    try:
+        source, stop = NothingPutBack(source=ports.source), NothingCommitted()
+        first = look_ahead(replace(ports, quarantine=quarantine, source=source, stop=stop), settings, summary)
+    except (Refused, BadData) as e:
+        shown = {"recovery": summary.recovery, "exit_code": e.exit_code, "error_kind": e.kind, "error": str(e)}
+    else:
+        shown = _shown(first)
+    settles = [{"sequence": s.sequence, "files": len(s.pending_quarantine)} for s in quarantine.unsettled]
+    return shown | {"settles": settles}
+
+
+def plan_nothing(listed: Listed) -> dict[str, Any]:
+    """Where no record is found that a new table could be made for, a run ends before it begins."""
+    first = FirstSteps(
+        recovered=Fresh(source_state=SourceState(), start_from=None),
+        state=None,
+        listed=listed,
+        found=Unexpected(),
+        plan=None,
+        backlog=(0, 0),
+        renews=False,
+    )
+    return _shown(first) | {"settles": []}
+
+
+def _shown(first: FirstSteps) -> dict[str, Any]:
+    source = first.state.source_state if first.state is not None else first.recovered.source_state
+    files, stored_bytes = first.backlog
+    return {
+        "recovery": first.recovered.path,
+        "creates_table": first.state is None and first.plan is not None,
+        "mark": source.last_committed_file,
+        "prefix_marks": dict(source.prefix_marks),
+        "listed_files": len(first.listed.files),
+        "listed_all": first.listed.is_full,
+        "backlog_files": files,
+        "backlog_bytes": stored_bytes,
+        "late_files": list(first.found.late),
+        "rewritten_files": list(first.found.rewritten),
+        "unclear_files": list(first.found.unclear),
+        "held_files": dict(first.listed.held),
+        "half_deleted_files": list(first.listed.asides),
+        "renewal": first.renews,
+        "cleans_through": _cleans_through(first),
+        "first_batch": [
+            {"slot": task.slot, "path": s.path, "from_record": s.from_record, "size": s.size_bytes}
+            | ({} if s.given_up is None else {"given_up": s.given_up})
+            for task in (first.plan.tasks if first.plan is not None else ())
+            for s in task.slices
+        ],
+    }
+
+
+def _cleans_through(first: FirstSteps) -> int | None:
+    """The sequence up to which source files would be archived or deleted at once."""
+    before, after = first.recovered, first.state
+    if not isinstance(before, Resume) or after is None or after.cleaned_through == before.state.cleaned_through:
+        return None
+    return after.cleaned_through

@@ -1,0 +1,269 @@
+"""A small HTTP API beside a run: how it does, and what may be asked of it. On loopback, or with a token.
+
+GET /health /ready /metrics /status /checkpoints and / (a page); POST /pause /resume /checkpoint /stop. A page from
+elsewhere, in the browser of somebody who may ask, gets nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import hmac
+import ipaddress
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from email.message import Message
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+from blizzard.errors import ConfigError
+from blizzard.text.printing import json_text
+
+_JSON = "application/json"
+_MAX_BODY_BYTES = 64 * 1024
+_LAST_ANSWERS_S = 2.0
+# Nothing is kept by a browser, taken for what it is not, or shown in the frame of another page, over whose buttons that
+# page could lay its own.
+_HEADERS = (
+    ("Cache-Control", "no-store"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Referrer-Policy", "same-origin"),  # with none at all a browser would hide where our own forms come from
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    status: int = 200
+    body: bytes = b""
+    kind: str = _JSON
+    headers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_good(self) -> bool:
+        return self.status < 400
+
+    @staticmethod
+    def json(value: Any, status: int = 200) -> Answer:
+        return Answer(status=status, body=json_text(value).encode() + b"\n")
+
+
+View = Callable[[], Answer]
+
+
+class _Server(ThreadingHTTPServer):
+    """Ends what it has begun to answer, and then every connection: a browser keeps them open for its next request."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self._connections: set[socket.socket] = set()
+        self._change, self._answering = threading.Condition(), 0
+        super().__init__(address, handler)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = super().get_request()
+        with self._change:
+            self._connections.add(connection)
+        return connection, address
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._change:
+            self._connections.discard(request)
+        super().shutdown_request(request)
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        with self._change:
+            self._answering += 1
+        try:
+            yield
+        finally:
+            with self._change:
+                self._answering -= 1
+                self._change.notify_all()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that has gone away in the middle is no news either, and stderr is the run's log."""
+
+    def end(self) -> None:
+        self.shutdown()
+        with self._change:
+            self._change.wait_for(lambda: self._answering == 0, timeout=_LAST_ANSWERS_S)
+            for connection in self._connections:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+        self.server_close()
+
+
+class ApiServer:
+    """Serves from threads of its own until it is closed."""
+
+    def __init__(
+        self, address: str, *, gets: Mapping[str, View], posts: Mapping[str, View], token: str | None = None
+    ) -> None:
+        host, port = parse_address(address)
+        if not _is_loopback(host) and not token:
+            raise ConfigError(
+                f"the API at {address} could be reached from elsewhere: set api.token, or bind it to 127.0.0.1",
+                kind="api_token",
+            )
+        handler = _handler(dict(gets), dict(posts), token)
+        try:
+            self._server = _Server((host, port), handler)
+        except OSError as e:
+            why = "is in use; choose another" if e.errno == errno.EADDRINUSE else f"cannot be bound: {e.strerror}"
+            raise ConfigError(f"the API's address {address} {why}", kind="port_in_use") from e
+        # The interval is how long closing it takes.
+        serve = partial(self._server.serve_forever, poll_interval=0.1)
+        self._thread = threading.Thread(target=serve, name="blizzard-api", daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        host, port = str(self._server.server_address[0]), self._server.server_address[1]
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def close(self) -> None:
+        self._server.end()
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """`HOST:PORT`, `[::1]:PORT`, or `:PORT` and `PORT` for loopback. Port 0 is any that is free."""
+    host, _, port = text.rpartition(":")
+    if not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
+        raise ConfigError(f"an address is HOST:PORT, such as 127.0.0.1:8080, not {text[:100]!r}", kind="usage")
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _name_of(authority: str) -> str:
+    """The host of a Host header: without its port, and without the brackets of an IPv6 address."""
+    try:
+        return urlsplit(f"//{authority}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _refusal(method: str, headers: Message, token: str | None) -> Answer | None:
+    """Why a request is not served, whatever it asks for.
+
+    A page from elsewhere must not reach a run through the browser of somebody who may: by a name of its own that it
+    points at this machine (no token is asked for on loopback), or by a form it sends here.
+    """
+    host = headers.get("Host", "")
+    if token is None and not _is_loopback(_name_of(host)):
+        return Answer.json({"error": f"this API is for this machine only, and it is not called {host!r}"}, 403)
+    origin = headers.get("Origin")
+    if method == "POST" and origin is not None and origin not in (f"http://{host}", f"https://{host}"):
+        return Answer.json({"error": "a page from elsewhere may not ask for this"}, 403)
+    if token is not None and not _knows(headers.get("Authorization", ""), token, method):
+        # To a POST a browser would answer with the password it knows, and not show what the page has to say.
+        way = 'Basic realm="blizzard: any name, the token as password"' if method == "GET" else "Bearer"
+        refused = Answer.json({"error": "a valid token is needed: Authorization: Bearer …"}, 401)
+        return replace(refused, headers=(("WWW-Authenticate", way),))
+    return None
+
+
+def _knows(authorization: str, token: str, method: str) -> bool:
+    """A browser asks its user for the token, as a password, and sends it along by itself from then on. That is enough
+    to look, and not enough to act: the page sends the token on purpose."""
+    scheme, _, sent = authorization.partition(" ")
+    given = sent.strip().encode("latin-1", "replace")  # the bytes as they came: that is how a header is decoded
+    if scheme.lower() == "basic" and method == "GET":
+        try:
+            given = base64.b64decode(given, validate=True).partition(b":")[2]
+        except ValueError:
+            return False
+    elif scheme.lower() != "bearer":
+        return False
+    return any(hmac.compare_digest(given, form) for form in _as_sent(token))
+
+
+def _as_sent(token: str) -> list[bytes]:
+    """Most clients send UTF-8; some, Python's own among them, the one byte a character that a header was made for."""
+    forms = [token.encode("utf-8", "surrogateescape")]
+    with suppress(UnicodeEncodeError):
+        forms.append(token.encode("latin-1"))
+    return forms
+
+
+def _handler(gets: dict[str, View], posts: dict[str, View], token: str | None) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        server_version = "blizzard"
+        sys_version = ""
+        protocol_version = "HTTP/1.1"
+        timeout = 30
+
+        server: _Server
+
+        def do_GET(self) -> None:
+            with self.server.answering():
+                self._serve(gets, posts)
+
+        def do_POST(self) -> None:
+            length = self.headers.get("Content-Length", "0")
+            if (
+                re.fullmatch("[0-9]{1,9}", length)
+                and int(length) <= _MAX_BODY_BYTES
+                and "Transfer-Encoding" not in self.headers
+            ):
+                self.rfile.read(int(length))  # nothing is said there, but the next request begins after it
+            else:
+                self.close_connection = True
+            with self.server.answering():
+                self._serve(posts, gets)
+
+        def _serve(self, views: dict[str, View], others: dict[str, View]) -> None:
+            path = self.path.split("?", 1)[0].rstrip("/") or "/"
+            refusal = _refusal(self.command, self.headers, token)
+            if refusal is not None:
+                self._send(refusal)
+            elif path in views:
+                self._send(self._for_a_form(self._answer(views[path])))
+            elif path in others:
+                self._send(Answer.json({"error": f"{self.command} is not for {path}"}, 405))
+            else:
+                known = sorted({*views, *others})
+                self._send(Answer.json({"error": f"there is no {path}", "paths": known}, 404))
+
+        def _answer(self, view: View) -> Answer:
+            try:
+                return view()
+            except Exception as e:  # a page that fails must not take the run with it
+                return Answer.json({"error": f"{type(e).__name__}: {e}"}, 500)
+
+        def _for_a_form(self, answer: Answer) -> Answer:
+            """Without a script, a browser that has sent a form is led back to the page."""
+            is_form = self.command == "POST" and "text/html" in self.headers.get("Accept", "")
+            return replace(answer, status=303, headers=(("Location", "/"),)) if is_form and answer.is_good else answer
+
+        def _send(self, answer: Answer) -> None:
+            self.send_response(answer.status)
+            self.send_header("Content-Type", answer.kind)
+            self.send_header("Content-Length", str(len(answer.body)))
+            for name, value in (*_HEADERS, *answer.headers):
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(answer.body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            """Requests are not the run's news."""
+
+    return Handler

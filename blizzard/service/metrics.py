@@ -1,0 +1,171 @@
+"""Every metric there is, with its meaning, and the telemetry that fills them in while a run goes.
+
+On a port or through the API for runs that last, as a textfile for those that do not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from blizzard.core.state import CheckpointState
+from blizzard.core.types import BatchResult
+from blizzard.store.outputs import open_output
+
+_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+RECOVERY_PATHS = ("log", "delta_checkpoint", "replay", "fresh", "refused")
+STAGES = ("recover", "list", "ingest", "commit")
+
+
+class PrometheusTelemetry:
+    """The metrics of one pipeline, in a registry of their own."""
+
+    def __init__(self, pipeline: str, *, now_s: Callable[[], float] = time.time) -> None:
+        self.registry = CollectorRegistry()
+        self._now_s = now_s
+        self._pipeline = pipeline
+        self._backlog = (0, 0)
+        self._committed_at_s: float | None = None
+        self._newest: int | None = None
+
+        # Counters are there from the start, at zero: what begins with its first event shows no increase. Gauges are
+        # there once their value is known.
+        self._commits = self._counter("batch_commit", "Batches committed to the table.")
+        self._failed = self._counter("batch_commit_failed", "Batches that could not be committed.")
+        self._records = self._counter("records_ingested", "Records appended to the table.")
+        self._bytes = self._counter("bytes_read", "Bytes of JSON read, decompressed.")
+        self._files = self._counter("files_finished", "Source files of which the last line is committed.")
+        self._bad = self._counter("bad_records", "Records that are not valid: quarantined, dropped or rejected.")
+        self._bad_files = self._counter("bad_files", "Source files that could not be read to their end, or not at all.")
+        self._errors = Counter(
+            "blizzard_errors",
+            "Runs, or cycles of a run that follows, that ended in an error.",
+            ("pipeline", "kind"),
+            registry=self.registry,
+        )
+        recoveries = Counter(
+            "blizzard_recovery_path",
+            "Recoveries by the way the position was found: at each start, and at each cycle of a run that follows.",
+            ("pipeline", "path"),
+            registry=self.registry,
+        )
+        self._recoveries = {path: recoveries.labels(pipeline, path) for path in RECOVERY_PATHS}
+        self._state_files = self._gauge("source_state_files", "Files named in the position: in progress or held back.")
+        self._held = self._gauge("held_files", "Files held back because they cannot be read now.")
+        self._payload = self._gauge("checkpoint_bytes", "Size of the newest position in the log.")
+        self._sequence = self._gauge("sequence", "The pipeline's newest committed sequence.")
+        self._version = self._gauge("delta_version", "The table's version after the newest commit.")
+        self._backlog_files = self._gauge("backlog_files", "Source files still to be read.")
+        self._backlog_bytes = self._gauge("backlog_bytes", "Their size as stored.")
+        # No counter: where they are left alone, every look finds the same ones.
+        self._late = self._gauge("late_files", "Files at or before the mark, found by the newest look, never ingested.")
+        self._rate = self._gauge("throughput_bytes_per_second", "JSON read per second by the newest batch.")
+        self._gauge("checkpoint_lag_seconds", "Time since the newest commit of this pipeline.").labels(
+            pipeline
+        ).set_function(self._lag_s)
+        self._commit_s = Histogram(
+            "blizzard_checkpoint_duration_seconds",
+            "How long a commit took, with all its attempts.",
+            ("pipeline",),
+            registry=self.registry,
+            buckets=_SECONDS,
+        ).labels(pipeline)
+        stages = Histogram(
+            "blizzard_stage_seconds",
+            "Time by stage of a batch.",
+            ("pipeline", "stage"),
+            registry=self.registry,
+            buckets=_SECONDS,
+        )
+        self._stages = {stage: stages.labels(pipeline, stage) for stage in STAGES}
+
+    def _counter(self, name: str, text: str) -> Counter:
+        return Counter(f"blizzard_{name}", text, ("pipeline",), registry=self.registry).labels(self._pipeline)
+
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(f"blizzard_{name}", text, ("pipeline",), registry=self.registry)
+
+    def _set(self, gauge: Gauge, value: float) -> None:
+        gauge.labels(self._pipeline).set(value)
+
+    @property
+    def newest_sequence(self) -> int | None:
+        """What is committed, as far as this run knows; None before it has looked."""
+        return self._newest
+
+    @property
+    def lag_s(self) -> float | None:
+        return None if self._committed_at_s is None else round(self._lag_s(), 1)
+
+    def _lag_s(self) -> float:
+        return float("nan") if self._committed_at_s is None else max(0.0, self._now_s() - self._committed_at_s)
+
+    def recovered(self, path: str, seconds: float) -> None:
+        self._recoveries["replay" if path == "ledgers" else path].inc()
+        self._stages["recover"].observe(seconds)
+
+    def stands_at(self, state: CheckpointState) -> None:
+        """Where the pipeline stands before anything of this run is committed."""
+        self._newest = state.sequence
+        if state.sequence:
+            self._committed_at_s = state.taken_at_ms / 1000
+            self._set(self._sequence, state.sequence)
+        self._set_state(state)
+
+    def _set_state(self, state: CheckpointState) -> None:
+        self._set(self._state_files, len(state.source_state.files))
+        self._set(self._held, len(state.held_back))
+
+    def listed(self, *, files: int, stored_bytes: int, late: int, seconds: float) -> None:
+        self._backlog = (files, stored_bytes)
+        self._set_backlog()
+        self._set(self._late, late)
+        self._stages["list"].observe(seconds)
+
+    def _set_backlog(self) -> None:
+        files, stored_bytes = self._backlog
+        self._set(self._backlog_files, max(0, files))
+        self._set(self._backlog_bytes, max(0, stored_bytes))
+
+    def ingested(self, result: BatchResult, seconds: float) -> None:
+        self._stages["ingest"].observe(seconds)
+        self._set(self._rate, result.bytes_read / max(seconds, 1e-3))
+
+    def committed(
+        self, state: CheckpointState, result: BatchResult, *, version: int, payload_bytes: int, seconds: float
+    ) -> None:
+        self._committed_at_s, self._newest = self._now_s(), state.sequence
+        finished = [s for s in result.slices if s.finished]
+        self._commits.inc()
+        self._records.inc(result.rows)
+        self._bytes.inc(result.bytes_read)
+        self._files.inc(len(finished))
+        self._bad.inc(result.bad)
+        self._bad_files.inc(sum(s.broken is not None for s in finished))
+        self._set_state(state)
+        self._set(self._payload, payload_bytes)
+        self._set(self._sequence, state.sequence)
+        self._set(self._version, version)
+        files, stored_bytes = self._backlog
+        self._backlog = (files - len(finished), stored_bytes - sum(s.size_bytes for s in finished))
+        self._set_backlog()
+        self._commit_s.observe(seconds)
+        self._stages["commit"].observe(seconds)
+
+    def commit_failed(self) -> None:
+        self._failed.inc()
+
+    def failed(self, kind: str) -> None:
+        self._errors.labels(self._pipeline, kind).inc()
+
+    def text(self) -> bytes:
+        """As Prometheus reads it."""
+        return generate_latest(self.registry)
+
+    def write_textfile(self, path: str) -> None:
+        """For the textfile collector of a node exporter: whole, or as it was. The exporter runs as somebody else, and
+        takes no notice of a name that does not end in .prom."""
+        with open_output(path, mode=0o644) as file:
+            file.write(self.text())

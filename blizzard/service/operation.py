@@ -1,0 +1,169 @@
+"""A run with everything around it: metrics, the API, and following; once, or until it is told to stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+from blizzard import api
+from blizzard.operate.status import checkpoints
+from blizzard.report.facts import Live
+from blizzard.report.live import LiveReport
+from blizzard.run.assemble import Job
+from blizzard.run.commit import new_run_id
+from blizzard.run.ports import Progress
+from blizzard.run.summary import Summary
+from blizzard.service.control import RunControl
+from blizzard.service.follow import Following, follow
+from blizzard.service.http import Answer, ApiServer
+from blizzard.service.metrics import PrometheusTelemetry
+from blizzard.spark.gone import told_if_gone
+from blizzard.store.uri import show_uri
+
+_LISTED_CHECKPOINTS = 50
+_PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Operation:
+    def __init__(
+        self, job: Job, summary: Summary, control: RunControl, progress: Progress, *, run_id: str | None = None
+    ) -> None:
+        self._job, self._control, self._progress = job, control, progress
+        self._telemetry = PrometheusTelemetry(job.pipeline)
+        self._following = Following(total=summary)
+        self._started = time.time()
+        self._run_id = run_id or new_run_id()
+        self._live_report = LiveReport(job.request)
+
+    def run(self, session: Callable[[], Any], begin_session: Callable[[], None], *, follows: bool) -> None:
+        config, summary = self._job.config, self._following.total
+        with self._served(), self._textfile():
+            if not follows:
+                self._run_to_its_end(session, begin_session, summary)
+                return
+            follow(
+                lambda cycle: self._run_once(session, begin_session, cycle),
+                self._control,
+                self._following,
+                poll_s=config["follow.poll_s"] or 0.0,
+                jitter_s=config["follow.jitter_s"] or 0.0,
+                progress=self._progress,
+                telemetry=self._telemetry,
+            )
+
+    def _run_to_its_end(self, session: Callable[[], Any], begin_session: Callable[[], None], summary: Summary) -> None:
+        """A pause ends the batches, and not the run: it goes on with the same summary when it is told to."""
+        while True:
+            self._run_once(session, begin_session, summary)
+            if summary.status != "stopped" or self._control.is_stopping:
+                return
+            self._control.wait_while_paused()
+            if self._control.is_stopping:
+                return
+
+    def _run_once(self, session: Callable[[], Any], begin_session: Callable[[], None], summary: Summary) -> None:
+        with told_if_gone():
+            api.run_job(
+                session,
+                self._job,
+                summary,
+                progress=self._progress,
+                stop=self._control,
+                begin_session=begin_session,
+                telemetry=self._telemetry,
+                run_id=self._run_id,
+            )
+
+    @contextmanager
+    def _served(self) -> Iterator[None]:
+        address = self._job.config["api.address"]
+        if address is None:
+            yield
+            return
+        server = ApiServer(address, gets=self._gets(), posts=self._posts(), token=self._job.config["api.token"])
+        self._progress.note(f"the API is at {server.url}")
+        try:
+            yield
+        finally:
+            server.close()
+
+    @contextmanager
+    def _textfile(self) -> Iterator[None]:
+        path = self._job.config["metrics.textfile"]
+        try:
+            yield
+        except Exception as e:
+            self._telemetry.failed(getattr(e, "kind", "internal"))
+            raise
+        finally:
+            if path is not None:
+                try:
+                    self._telemetry.write_textfile(path)
+                except OSError as e:
+                    self._progress.warn(f"the metrics could not be written to {path}: {e.strerror}")
+
+    def _gets(self) -> dict[str, Callable[[], Answer]]:
+        return {
+            "/": self._page,
+            "/health": self._health,
+            "/ready": self._ready,
+            "/metrics": lambda: Answer(body=self._telemetry.text(), kind=_PROMETHEUS),
+            "/status": lambda: Answer.json(self._status()),
+            "/checkpoints": self._checkpoints,
+        }
+
+    def _posts(self) -> dict[str, Callable[[], Answer]]:
+        return {
+            "/pause": lambda: self._ask(self._control.pause),
+            "/resume": lambda: self._ask(self._control.resume),
+            "/checkpoint": lambda: self._ask(self._control.commit_now, sequence=self._next_sequence()),
+            "/stop": lambda: self._ask(self._control.stop),
+        }
+
+    def _ask(self, action: Callable[[], None], **told: Any) -> Answer:
+        action()
+        return Answer.json({"state": self._state(), **told}, 202)
+
+    def _next_sequence(self) -> int:
+        return (self._telemetry.newest_sequence or 0) + 1
+
+    def _state(self) -> str:
+        if self._control.is_stopping:
+            return "stopping"
+        return "paused" if self._control.is_paused else "running"
+
+    def _health(self) -> Answer:
+        """503 once several cycles in a row have failed: worth a restart, or a look."""
+        healthy, error = self._following.is_healthy, self._following.last_error
+        return Answer.json({"healthy": healthy, "state": self._state(), "error": error}, 200 if healthy else 503)
+
+    def _ready(self) -> Answer:
+        ready = self._following.is_ready or self._telemetry.newest_sequence is not None
+        return Answer.json({"ready": ready}, 200 if ready else 503)
+
+    def _status(self) -> dict[str, Any]:
+        return {
+            "pipeline": self._job.pipeline,
+            "source": self._job.source.identity.root,
+            "table": show_uri(self._job.table_root),
+            "state": self._state(),
+            "run_id": self._run_id,
+            "uptime_seconds": round(time.time() - self._started, 1),
+            "cycles": self._following.cycles,
+            "failures": self._following.failures,
+            "last_error": self._following.last_error,
+            "sequence": self._telemetry.newest_sequence,
+            "checkpoint_lag_seconds": self._telemetry.lag_s,
+            "total": self._following.total.to_dict(),
+        }
+
+    def _checkpoints(self) -> Answer:
+        rows = checkpoints(self._job.request.open_table(), self._job.pipeline)
+        return Answer.json({"checkpoints": list(islice(rows, _LISTED_CHECKPOINTS))})
+
+    def _page(self) -> Answer:
+        live = Live(status=self._status(), needs_token=self._job.config["api.token"] is not None)
+        return Answer(body=self._live_report.render(live).encode(), kind="text/html; charset=utf-8")

@@ -1,0 +1,240 @@
+"""One batch as one Spark job: `spark.range(n).mapInArrow`, one task per slot, one small report row each.
+
+The work itself makes no RDD and no JVM call, so that it runs the same under Spark Connect. Only the reports of
+successful attempts come back, so a retried or speculative attempt never counts twice.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, TaskReport
+from blizzard.errors import BlizzardError, ConfigError, Temporary
+from blizzard.schema import DeltaSchema
+from blizzard.schema.fit import fingerprint
+from blizzard.spark.gone import spark_gone
+from blizzard.spark.shipping import ship_to_server
+from blizzard.store import open_store
+from blizzard.store.failures import failure_to_write
+from blizzard.tasks.task import JobSpec, end_marker, run_task
+
+_ROW = pa.schema([("slot", pa.int64()), ("report", pa.binary())])
+_ROW_DDL = "slot long, report binary"
+_POLL_SECONDS = 0.2
+# The last one: a Python that Spark cannot even start its own daemon with, for its age or its lack of packages.
+_NO_ENVIRONMENT = re.compile(
+    r"ModuleNotFoundError: No module named '([\w.]+)'|Cannot run program \"([^\"]+)\""
+    r"|reading the port number from pyspark\.daemon"
+)
+
+
+# A Spark Connect server that has ended, or has been started anew and knows nothing of this session.
+_CONNECT_GONE = ("StatusCode.UNAVAILABLE", "INVALID_HANDLE.SESSION_")
+
+
+class StopSignal(Protocol):
+    def must_cancel(self) -> bool:
+        """Whether the batch under way has to be given up now."""
+
+    def ends_batch(self) -> bool:
+        """Whether its tasks are to stop at the next record boundary."""
+
+
+class SparkIngestor:
+    """`session` is asked only when there is work, so that a run with nothing to do starts no Spark."""
+
+    def __init__(
+        self,
+        session: Callable[[], Any],
+        spec: JobSpec,
+        *,
+        slots: int | None = None,
+        begin_session: Callable[[], None] | None = None,
+    ) -> None:
+        self._session, self._spec, self._slots, self._begin_session = session, spec, slots, begin_session
+
+    def prepare(self) -> None:
+        if self._begin_session is not None:
+            self._begin_session()
+
+    @property
+    def slots(self) -> int:
+        if self._slots is None and _context(self._session()) is None:
+            self._slots = default_slots(self._session())  # a job on the server: once is enough
+        return self._slots or default_slots(self._session())
+
+    @property
+    def schema_fingerprint(self) -> str:
+        return fingerprint(self._spec.layout.schema)
+
+    def adopt(self, schema: DeltaSchema) -> None:
+        self._spec = replace(self._spec, layout=self._spec.layout.with_schema(schema))
+
+    def run(self, plan: BatchPlan, *, ticket: BatchTicket, stop: StopSignal) -> BatchResult:
+        job = _Job(self._session(), self._spec, plan, ticket)
+        job.start()
+        with _EndMarker(self._spec, ticket) as marker:
+            try:
+                while job.is_alive():
+                    job.join(_POLL_SECONDS)
+                    if job.is_alive() and stop.must_cancel():
+                        raise _cancelled()
+                    if job.is_alive() and stop.ends_batch():
+                        marker.put()
+            except BaseException:
+                job.cancel()
+                raise
+        if job.error is not None:
+            raise failure_of(job.error) from job.error
+        reports = tuple(sorted((pickle.loads(row) for row in job.rows), key=lambda r: r.slot))
+        if [r.slot for r in reports] != [t.slot for t in plan.tasks]:
+            raise Temporary(f"Spark returned {len(reports)} reports for {len(plan.tasks)} tasks", kind="spark_job")
+        return BatchResult(reports=reports)
+
+
+def _cancelled() -> Temporary:
+    return Temporary("the batch was cancelled by a signal; nothing of it was committed", kind="interrupted")
+
+
+class _EndMarker:
+    """A file that tells the tasks of a batch, wherever they run, to stop at the next record boundary."""
+
+    def __init__(self, spec: JobSpec, ticket: BatchTicket) -> None:
+        self._store, self._name = open_store(spec.table_root, spec.table_access), end_marker(spec, ticket)
+        self._is_put = False
+
+    def put(self) -> None:
+        if not self._is_put:
+            self._is_put = True
+            self._store.put(self._name, b"")
+
+    def __enter__(self) -> _EndMarker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_put:
+            self._store.delete(self._name)
+
+
+def default_slots(spark: Any) -> int:
+    """How many tasks run at once."""
+    context = _context(spark)
+    if context is None:
+        # Spark Connect has no context to ask, but a range is cut into as many pieces as the server has slots.
+        pieces = spark.range(0, 10_000).selectExpr("spark_partition_id() AS piece")
+        (row,) = pieces.selectExpr("max(piece) AS last").collect()
+        return int(row["last"]) + 1
+    return max(1, int(context.defaultParallelism), slots_to_come(dict(context.getConf().getAll())))
+
+
+def slots_to_come(settings: Mapping[str, str]) -> int:
+    """What a cluster has been asked for. A context knows only the executors that have come, and with dynamic allocation
+    none comes before there is a task that waits for it."""
+    is_dynamic = settings.get("spark.dynamicAllocation.enabled") == "true"
+    executors = settings.get("spark.dynamicAllocation.maxExecutors" if is_dynamic else "spark.executor.instances", "0")
+    cores, per_task = settings.get("spark.executor.cores", "1"), settings.get("spark.task.cpus", "1")
+    return int(executors) * (int(cores) // int(per_task)) if executors.isdigit() else 0  # or it is infinity
+
+
+class _Job(threading.Thread):
+    """The blocking collect on a thread of its own, so that the main thread can hear signals meanwhile."""
+
+    def __init__(self, spark: Any, spec: JobSpec, plan: BatchPlan, ticket: BatchTicket) -> None:
+        super().__init__(name=f"blizzard-batch-{ticket.sequence}", daemon=True)
+        self._spark, self._spec, self._plan, self._ticket = spark, spec, plan, ticket
+        self._tag = f"blizzard-{spec.run_id}-{ticket.sequence}"
+        self.rows: list[bytes] = []
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._tag_jobs()
+            if _context(self._spark) is None:
+                ship_to_server(self._spark)
+            tasks = len(self._plan.tasks)
+            frame = self._spark.range(0, tasks, 1, tasks).mapInArrow(self._task_function(), _ROW_DDL)
+            self.rows = [bytes(row["report"]) for row in frame.collect()]
+        except BaseException as e:
+            self.error = e
+
+    def _task_function(self) -> Any:
+        # Bytes, not objects: the closure is pickled by value and must not drag this module's state along.
+        spec, plans = pickle.dumps(self._spec), {task.slot: pickle.dumps(task) for task in self._plan.tasks}
+        slots = list(plans)
+        ticket = self._ticket
+
+        def ingest(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for index in batch.column(0).to_pylist():
+                    slot = slots[index]
+                    report: TaskReport = run_task(pickle.loads(spec), pickle.loads(plans[slot]), ticket)
+                    yield pa.RecordBatch.from_pydict({"slot": [slot], "report": [pickle.dumps(report)]}, schema=_ROW)
+
+        return ingest
+
+    def _tag_jobs(self) -> None:
+        # Both belong to the thread that sets them. Tags exist on classic sessions since 4.0, but interrupting one
+        # from another thread found nothing to interrupt (measured on 4.1.1); the job group ended it at once.
+        context = _context(self._spark)
+        if context is not None:
+            context.setJobGroup(self._tag, "blizzard batch", interruptOnCancel=True)
+        else:
+            self._spark.addTag(self._tag)
+
+    def cancel(self) -> None:
+        context = _context(self._spark)
+        if context is not None:
+            context.cancelJobGroup(self._tag)
+        else:
+            self._spark.interruptTag(self._tag)
+        self.join(timeout=10)
+
+
+def _context(spark: Any) -> Any:
+    """The classic session's context; None under Spark Connect."""
+    return getattr(spark, "_sc", None)
+
+
+def failure_of(error: BaseException) -> BlizzardError:
+    """A job that failed may go well the next time; one whose workers have the wrong Python never does."""
+    text = str(error)
+    if "PYTHON_VERSION_MISMATCH" in text:
+        return ConfigError(
+            f"driver and executors run different Pythons: {_line_with(text, 'PYTHON_VERSION_MISMATCH')} Give both the"
+            f" same with --archives and spark.pyspark.python, see docs/deploy-cluster.md.",
+            kind="python_mismatch",
+        )
+    missing = _NO_ENVIRONMENT.search(text)
+    if missing is not None:
+        what = f"package {missing[1]}" if missing[1] else f"Python at {missing[2]}" if missing[2] else "fitting Python"
+        return ConfigError(
+            f"the executors have no {what}. Give them blizzard's environment with --archives and spark.pyspark.python,"
+            f" see docs/deploy-cluster.md.",
+            kind="worker_environment",
+        )
+    if any(sign in text for sign in _CONNECT_GONE):
+        return spark_gone()
+    failure = failure_to_write(text, "what Spark keeps on this machine, or on an executor's,")
+    if failure is not None and failure.kind == "disk_full":
+        return failure
+    return Temporary(f"the Spark job failed: {_first_line(error)}", kind="spark_job")
+
+
+def _line_with(text: str, part: str) -> str:
+    return next(line.strip() for line in text.splitlines() if part in line)
+
+
+def _first_line(error: BaseException) -> str:
+    """The line that says what happened: the last one of a Python worker's traceback, else the first."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return next(
+        (line for line in reversed(lines) if "Error: " in line or "Exception: " in line),
+        lines[0] if lines else repr(error),
+    )

@@ -1,0 +1,240 @@
+"""The Spark session of a command-line run. Under spark-submit the cluster's own settings stand; nothing here
+names a master."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from importlib.resources import files
+from typing import Any
+from urllib.parse import urlsplit
+
+from blizzard.errors import ConfigError, Temporary, connect_without_jvm
+from blizzard.spark.gone import is_gone, keep_quiet_about_its_end, raise_if_gone
+from blizzard.spark.java import check_java_after_failure, require_java
+
+SUPPORTED_SPARK = ((3, 5), (5,))
+# For a session on this machine only: no web page, no port beyond loopback, no Spark log between our lines.
+_LOCAL_CONF = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+class LazySession:
+    """The running session if there is one, else one that is started when first asked for and stopped at the end.
+
+    A scheduled run that finds nothing new never pays for a JVM.
+    """
+
+    def __init__(self, conf: Mapping[str, str], *, with_delta: bool = False) -> None:
+        """`with_delta`: a session started here has Delta's JARs, for the committer that needs them."""
+        self._conf, self._with_delta = conf, with_delta
+        self._session: Any = None
+        self._owned = False
+        self._starting: Future[tuple[Any, bool]] | None = None
+        self.startup_seconds = 0.0
+
+    def begin(self) -> None:
+        """Let it come up while the caller goes on; `get` then waits for what is left of it."""
+        if self._session is None and self._starting is None:
+            self._starting = Future()
+            threading.Thread(target=self._start_into, args=(self._starting,), name="blizzard-session").start()
+
+    def get(self) -> Any:
+        if self._session is None:
+            started = time.monotonic()
+            before = signal.getsignal(signal.SIGINT)
+            starting = self._starting
+            self._session, self._owned = self._start() if starting is None else starting.result()
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGINT, before)  # pyspark puts in a handler of its own, which cancels all jobs
+            self.startup_seconds = time.monotonic() - started
+        return self._session
+
+    def stop(self) -> None:
+        if self._session is None and self._starting is not None and self._starting.exception() is None:
+            self._session, self._owned = self._starting.result()  # begun and never asked for
+        if self._owned:
+            try:
+                self._session.stop()
+            except Exception:
+                if not is_gone():
+                    raise
+
+    def __enter__(self) -> LazySession:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        self.stop()
+        if isinstance(error, Exception):
+            raise_if_gone(error)
+
+    def _start_into(self, starting: Future[tuple[Any, bool]]) -> None:
+        try:
+            starting.set_result(self._start())
+        except BaseException as e:
+            starting.set_exception(e)
+
+    def _start(self) -> tuple[Any, bool]:
+        return _start(self._conf, self._with_delta)
+
+
+def _start(conf: Mapping[str, str], with_delta: bool) -> tuple[Any, bool]:
+    import pyspark
+    from pyspark.sql import SparkSession  # half a second that --help and status need not pay
+
+    require_spark(pyspark.__version__)
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active, False
+    if "DATABRICKS_RUNTIME_VERSION" in os.environ:
+        # The runtime has started Spark for everything on the cluster: it is taken as it is, and never stopped.
+        return SparkSession.builder.getOrCreate(), False
+    remote = conf.get("spark.remote") or os.environ.get("SPARK_REMOTE")
+    if remote is not None:
+        return _connect(remote, conf, with_delta), True
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started the JVM already
+    settings = dict(conf)
+    if not submitted:
+        require_java()
+        if _is_local(conf.get("spark.master")):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            settings = _local_conf() | settings
+    if _is_local(_submitted_master() if submitted else conf.get("spark.master")):
+        # Otherwise the workers run whatever python3 is first on PATH, without this environment's packages.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("blizzard")
+    if with_delta and not submitted:
+        builder = _with_delta(builder, conf)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    try:
+        session = builder.getOrCreate()
+        if not submitted:
+            keep_quiet_about_its_end(session)
+        return session, not submitted
+    except Exception as e:
+        if not submitted:
+            check_java_after_failure(pyspark.__version__)
+        raise Temporary(f"the Spark session could not be started: {_line(e)}", kind="spark_session") from e
+
+
+def require_spark(version: str) -> None:
+    if not SUPPORTED_SPARK[0] <= _numbers(version) < SUPPORTED_SPARK[1]:
+        raise ConfigError(
+            f"Spark {version} is not supported: blizzard runs on Spark 3.5 and 4. Run it on such a cluster, or install"
+            f" such a pyspark.",
+            kind="spark_version",
+        )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+
+
+def _connect(remote: str, conf: Mapping[str, str], with_delta: bool) -> Any:
+    """A session on a Spark Connect server. Its JVM, its Python and its master are the server's."""
+    from pyspark.sql import SparkSession
+
+    if with_delta:
+        raise connect_without_jvm()
+    _require_listener(remote)
+    builder = SparkSession.builder.appName("blizzard").remote(remote)
+    for key, value in conf.items():
+        if key != "spark.remote":
+            builder = builder.config(key, value)
+    try:
+        session = builder.getOrCreate()
+        version = session.version
+    except ImportError as e:
+        raise ConfigError(
+            f"Spark Connect needs packages that are not installed: pip install 'blizzard[connect]' ({_line(e)})",
+            kind="no_connect",
+        ) from e
+    except Exception as e:
+        raise Temporary(f"the Spark Connect server did not answer: {_line(e)}", kind="spark_session") from e
+    require_spark(version)
+    return session
+
+
+def _require_listener(remote: str) -> None:
+    """pyspark's client would try for ten minutes before it says that nobody is there."""
+    if any(os.environ.get(name) for name in ("grpc_proxy", "https_proxy", "http_proxy")):
+        return  # then it is not the server that is to be connected to
+    try:
+        where = urlsplit(remote)
+        host, port = where.hostname or "", where.port or 15002
+    except ValueError:
+        host = ""
+    if not remote.startswith("sc://") or not host:
+        raise ConfigError(
+            f"spark.remote {remote.split(';', maxsplit=1)[0]!r}: such a URL is sc://HOST:PORT", kind="usage"
+        )
+    try:
+        socket.create_connection((host, port), timeout=10).close()
+    except OSError as e:
+        raise Temporary(
+            f"no Spark Connect server answers at {host}:{port}: {e.strerror or e}", kind="spark_session"
+        ) from e
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+def _with_delta(builder: Any, conf: Mapping[str, str]) -> Any:
+    """Delta's JARs of the version that is installed for Python, unless the user names some."""
+    builder = builder.config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension").config(
+        "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    )
+    if "spark.jars" in conf or "spark.jars.packages" in conf:
+        return builder
+    try:
+        from delta import configure_spark_with_delta_pip
+    except ImportError as e:
+        raise ConfigError(
+            "the delta-spark committer needs Delta's JARs: pip install delta-spark, or name them with"
+            " spark.conf.spark.jars.packages",
+            kind="no_delta_jars",
+        ) from e
+    return configure_spark_with_delta_pip(builder)
+
+
+def settings_of(spark: Any) -> dict[str, str]:
+    """The settings of a running session. A Connect session has no context to ask; its own configuration is what counts.
+
+    Under spark-submit the settings are there before a session is: pass None."""
+    if spark is None:
+        if "PYSPARK_GATEWAY_PORT" not in os.environ:
+            return {}
+        from pyspark import SparkConf, SparkContext
+
+        SparkContext._ensure_initialized()
+        return dict(SparkConf().getAll())
+    context = getattr(spark, "_sc", None)
+    return dict(context.getConf().getAll()) if context is not None else {}
+
+
+def _is_local(master: str | None) -> bool:
+    return master is None or master.startswith("local")
+
+
+def _submitted_master() -> str | None:
+    return settings_of(None).get("spark.master")
+
+
+def _local_conf() -> dict[str, str]:
+    quiet = files("blizzard").joinpath("log4j2-quiet.properties")
+    # The JVM only schedules here: compiling quickly beats compiling well, and a small heap needs no parallel collector.
+    options = f"-Dlog4j2.configurationFile={quiet} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    return _LOCAL_CONF | {"spark.driver.extraJavaOptions": options}

@@ -1,0 +1,43 @@
+"""blizzard's own package as a zip, for Python workers that have other packages but not this one, or another version.
+
+A batch travels to its tasks as pickled values, so both ends must be of one version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+_PACKAGE = Path(__file__).parents[1]
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest a zip can say: the same files are the same bytes
+_shipped: set[str] = set()
+
+
+def write_package_zip(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as made:
+        for file in sorted(_PACKAGE.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                entry = zipfile.ZipInfo(file.relative_to(_PACKAGE.parent).as_posix(), _EPOCH)
+                entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+                made.writestr(entry, file.read_bytes())
+
+
+def ship_to_server(spark: Any) -> None:
+    """Give a Spark Connect server this package, once for each session: its workers take it before their own."""
+    if spark.session_id in _shipped:
+        return
+    with tempfile.TemporaryDirectory(prefix="blizzard-") as folder:
+        path = Path(folder) / "package.zip"
+        if _PACKAGE.is_dir():
+            write_package_zip(path)
+        else:  # it came as a zip itself
+            path.write_bytes(_PACKAGE.parent.read_bytes())
+        # Two files of one name and different content are an error on the server: the name says which content.
+        named = path.with_name(f"blizzard-{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}.zip")
+        os.rename(path, named)
+        spark.addArtifacts(str(named), pyfile=True)
+    _shipped.add(spark.session_id)

@@ -1,0 +1,92 @@
+"""The asset bundle against the published models of a job, and its parameters against blizzard's own parser."""
+
+from __future__ import annotations
+
+import copy
+import fnmatch
+import re
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from databricks.bundles.jobs import Job
+
+from blizzard import __version__
+from blizzard.airflow import DatabricksJob, Ingest
+from blizzard.cli.main import build_parser
+from blizzard.cli.wheel_task import arguments_of
+from blizzard.config.load import load_config
+
+FILE = Path(__file__).parents[2] / "jobs/databricks/databricks.yml"
+BUNDLE: dict[str, Any] = yaml.safe_load(FILE.read_text())
+JOB: dict[str, Any] = BUNDLE["resources"]["jobs"]["ingest"]
+TASK: dict[str, Any] = JOB["tasks"][0]
+
+
+def test_the_job_is_what_the_service_takes() -> None:
+    job = Job.from_dict(copy.deepcopy(JOB))  # type: ignore[arg-type]
+    assert job.max_concurrent_runs == 1
+    assert job.as_dict()["tasks"][0]["python_wheel_task"]["entry_point"] == "blizzard-ingest"  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("where", "wrong"),
+    [
+        (("tasks", 0), {"python_wheel_taks": {}}),
+        (("tasks", 0, "python_wheel_task"), {"entrypoint": "x"}),
+        (("job_clusters", 0, "new_cluster"), {"data_security_mode": "DEDICATED_TO_ME"}),
+        ((), {"max_concurrent_run": 1}),
+    ],
+)
+def test_the_models_do_find_mistakes(where: tuple[Any, ...], wrong: dict[str, Any]) -> None:
+    job = copy.deepcopy(JOB)
+    at: Any = job
+    for step in where:
+        at = at[step]
+    at.update(wrong)
+    with pytest.raises(ValueError):
+        Job.from_dict(job)  # type: ignore[arg-type]
+
+
+def test_the_bundle_has_only_what_a_bundle_may_have() -> None:
+    known = {"artifacts", "bundle", "include", "permissions", "resources", "run_as", "sync", "targets", "variables"}
+    assert set(BUNDLE) <= known | {"workspace", "presets", "python", "experimental", "scripts"}
+    used = set(re.findall(r"\$\{var\.(\w+)}", FILE.read_text()))
+    assert used == set(BUNDLE["variables"])
+    cluster_keys = {cluster["job_cluster_key"] for cluster in JOB["job_clusters"]}
+    assert {task["job_cluster_key"] for task in JOB["tasks"]} == cluster_keys
+
+
+def argv(**given: str) -> list[str]:
+    """As the service makes it: job parameters put in, named parameters as --key=value."""
+    values = {p["name"]: p["default"] for p in JOB["parameters"]} | given
+    named = TASK["python_wheel_task"]["named_parameters"]
+    filled = {k: re.sub(r"{{job\.parameters\.(\w+)}}", lambda m: values[m.group(1)], v) for k, v in named.items()}
+    return [f"--{key}={value}" for key, value in filled.items()]
+
+
+def test_what_the_service_passes_on_is_what_blizzard_takes() -> None:
+    options = build_parser().parse_args(["run", *arguments_of(argv(source="s3://a/b", table="s3://c/d", schema=""))])
+    assert (options.source, options.table, options.pipeline) == ("s3://a/b", "s3://c/d", "${var.pipeline}")
+    assert (options.schema, options.config, options.attempt, options.summary) == (None, None, None, None)
+    assert load_config(file=None, assignments=tuple(options.assignments))["limits.max_files"] == 1000
+    given = argv(attempt="a1", summary="s3://e/f.json", schema="id BIGINT, ts TIMESTAMP")
+    options = build_parser().parse_args(["run", *arguments_of(given)])
+    assert (options.attempt, options.summary, options.schema) == ("a1", "s3://e/f.json", "id BIGINT, ts TIMESTAMP")
+
+
+def test_airflow_gives_only_parameters_that_the_job_has() -> None:
+    ingest = Ingest(source="a", table="b", pipeline="p", schema="id BIGINT", config="c")
+    given = DatabricksJob(job_id="1", summary_dir="s").job_parameters(ingest)
+    assert {*given, "attempt", "summary"} == {p["name"] for p in JOB["parameters"]}
+
+
+def test_the_wheel_and_its_entry_point_are_what_make_dist_builds() -> None:
+    assert TASK["python_wheel_task"]["package_name"] == "blizzard"
+    (entry,) = entry_points(group="console_scripts", name=TASK["python_wheel_task"]["entry_point"])
+    assert entry.dist is not None
+    assert entry.dist.name == "blizzard"
+    (library,) = TASK["libraries"]
+    assert fnmatch.fnmatch(f"../../dist/blizzard-{__version__}-py3-none-any.whl", library["whl"])

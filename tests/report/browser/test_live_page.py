@@ -1,0 +1,101 @@
+"""The page beside a run, in a real Chromium: it follows the run, and its buttons do what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.flows.in_process import Flow
+from tests.flows.operating import InProcessOperation, ask, going
+from tests.ingesting import ids, write_ids
+from tests.report.browser.webdriver import Browser
+
+pytestmark = pytest.mark.browser
+
+ADDRESS: dict[str, Any] = {"api.address": "127.0.0.1:0"}
+
+
+def button(action: str) -> str:
+    return f"button[data-action={action}]"
+
+
+def test_pause_resume_and_stop(browser: Browser, tmp_path: Path) -> None:
+    flow = Flow(tmp_path).first_run()
+    operation = InProcessOperation(flow, ADDRESS)
+    with going(operation) as (url, thread):
+        browser.open(url)
+        assert browser.text("#state") == "running"
+        browser.click(button("pause"))
+        browser.wait_until(lambda: browser.text("#state") == "paused")
+        assert ask(f"{url}/status").json["state"] == "paused"
+        assert browser.run("return document.querySelector(arguments[0]).disabled", button("pause")) is True
+        browser.click(button("resume"))
+        browser.wait_until(lambda: browser.text("#state") == "running")
+        assert ask(f"{url}/status").json["state"] == "running"
+        browser.click(button("checkpoint"))
+        assert browser.text("#said") == ""
+        browser.click(button("stop"))
+        browser.accept()
+        thread.join(20)
+        assert not thread.is_alive()
+        browser.wait_until(lambda: browser.text("#state") == "ended")
+    assert operation.summary.status == "stopped"
+
+
+def test_the_page_grows_with_the_table(browser: Browser, tmp_path: Path) -> None:
+    flow = Flow(tmp_path).first_run()
+    with going(InProcessOperation(flow, ADDRESS)) as (url, _):
+        browser.open(url)
+        rows = "return document.querySelectorAll('table.commits tbody tr').length"
+        assert browser.run(rows) == 1
+        write_ids(flow.src / "b.ndjson", 3, 6)
+        browser.wait_until(lambda: browser.run(rows) == 2)
+        browser.point_at("figure.chart rect.hit")
+        assert "sequence 1" in browser.text("#tip")  # what came later has its tooltips, too
+        assert browser.console() == []
+        assert {request.removeprefix(url) for request in browser.requests()} <= {"/", "/status"}
+
+
+def test_without_scripts_the_buttons_work_as_forms(browser: Browser, tmp_path: Path) -> None:
+    flow = Flow(tmp_path).first_run()
+    with going(InProcessOperation(flow, ADDRESS)) as (url, _):
+        browser.allow_scripts(False)
+        browser.open(url)
+        browser.click(button("pause"))
+        browser.wait_until(lambda: ask(f"{url}/status").json["state"] == "paused")
+        browser.wait_until(lambda: browser.text("#state") == "paused")
+
+
+def test_with_a_token_looking_takes_a_password_and_acting_the_token(browser: Browser, tmp_path: Path) -> None:
+    flow = Flow(tmp_path).first_run()
+    operation = InProcessOperation(flow, ADDRESS | {"api.token": "s3cret"})
+    with going(operation) as (url, _):
+        browser.open(url.replace("//", "//me:s3cret@"))
+        browser.click(button("pause"))
+        assert "Type the token" in browser.text("#said")
+        browser.type("#token", "wrong")
+        browser.click(button("pause"))
+        browser.wait_until(lambda: "a valid token is needed" in browser.text("#said"))
+        assert not operation.control.is_paused
+        browser.type("#token", "s3cret")
+        browser.click(button("pause"))
+        browser.wait_until(lambda: operation.control.is_paused)
+        browser.wait_until(lambda: browser.text("#state") == "paused")
+        assert all("401" in line for line in browser.console())  # the one that was wrong
+
+
+def test_a_page_from_elsewhere_cannot_stop_the_run(browser: Browser, tmp_path: Path) -> None:
+    flow = Flow(tmp_path).first_run()
+    operation = InProcessOperation(flow, ADDRESS)
+    with going(operation) as (url, _):
+        (tmp_path / "evil.html").write_text(
+            f'<form id=f method=post action="{url}/stop"></form><script>document.getElementById("f").submit()</script>'
+        )
+        browser.open((tmp_path / "evil.html").as_uri())
+        browser.wait_until(lambda: "a page from elsewhere" in browser.run("return document.body.innerText"))
+        assert not operation.control.is_stopping
+        browser.open(url.replace("127.0.0.1", "localhost"))  # another name of this machine, and its own page: fine
+        assert browser.text("#state") == "running"
+    assert ids(flow.table) == [0, 1, 2]

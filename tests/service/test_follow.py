@@ -1,0 +1,211 @@
+"""A run that does not end: when it looks again, what it waits out, what ends it, and what may be asked of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from blizzard.errors import Refused, SparkGone, Temporary
+from blizzard.run.summary import Summary
+from blizzard.service.control import RunControl
+from blizzard.service.follow import UNHEALTHY_AFTER, Following, follow
+from blizzard.service.metrics import PrometheusTelemetry
+from blizzard.service.progress import SilentProgress
+
+
+class Patient(RunControl):
+    """Does not wait, and says how long it would have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+
+    def wait(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        assert len(self.waits) < 100
+
+
+class Telling(SilentProgress):
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)
+
+
+def follow_cycles(
+    control: RunControl, *cycles: Callable[[Summary], None], jitter_s: float = 0.0, progress: Telling | None = None
+) -> tuple[Following, PrometheusTelemetry]:
+    """Runs these cycles; the last one asks to stop."""
+    following, left, telemetry = Following(total=Summary()), list(cycles), PrometheusTelemetry("p")
+
+    def run_once(summary: Summary) -> None:
+        left.pop(0)(summary)
+        if not left:
+            control.stop()
+
+    follow(
+        run_once,
+        control,
+        following,
+        poll_s=10,
+        jitter_s=jitter_s,
+        progress=progress or Telling(),
+        telemetry=telemetry,
+    )
+    assert not left
+    return following, telemetry
+
+
+def reads(records: int, sequence: int) -> Callable[[Summary], None]:
+    def cycle(summary: Summary) -> None:
+        summary.records, summary.commits, summary.sequence, summary.status = records, 1, sequence, "done"
+
+    return cycle
+
+
+def nothing(summary: Summary) -> None:
+    summary.status = "idle"
+
+
+def trouble(_summary: Summary) -> None:
+    raise Temporary("the network is down", kind="network")
+
+
+def test_cycles_add_up_and_the_newest_position_is_told() -> None:
+    control = Patient()
+    following, _ = follow_cycles(control, reads(5, 1), nothing, reads(7, 2))
+    total = following.total
+    assert (total.records, total.commits, total.sequence, total.status) == (12, 2, 2, "stopped")
+    assert (following.cycles, following.is_ready) == (3, True)
+    assert control.waits == [10, 10]  # not after the last
+
+
+def test_the_pause_varies_by_the_jitter() -> None:
+    control = Patient()
+    follow_cycles(control, *[nothing] * 40, jitter_s=5)
+    assert all(10 <= s <= 15 for s in control.waits)
+    assert len(set(control.waits)) > 30
+
+
+def test_trouble_that_passes_is_waited_out_with_growing_pauses() -> None:
+    control, progress = Patient(), Telling()
+    following, telemetry = follow_cycles(control, trouble, trouble, nothing, progress=progress)
+    assert control.waits == [20, 40]
+    assert progress.warnings[0] == "the network is down [network]; looking again in 20 s"
+    assert (following.failures, following.last_error, following.is_healthy) == (0, None, True)
+    assert telemetry.registry.get_sample_value("blizzard_errors_total", {"pipeline": "p", "kind": "network"}) == 2
+
+
+def test_a_pause_has_a_bound_however_often_it_fails() -> None:
+    control = Patient()
+    follow_cycles(control, *[trouble] * 40, nothing)
+    assert control.waits[-1] == 300
+
+
+def test_several_failures_in_a_row_are_no_good_health() -> None:
+    control, seen = Patient(), []
+    following = Following(total=Summary())
+
+    def run_once(summary: Summary) -> None:
+        seen.append(following.is_healthy)
+        if len(seen) > UNHEALTHY_AFTER:
+            control.stop()
+            return
+        trouble(summary)
+
+    follow(run_once, control, following, poll_s=1, jitter_s=0, progress=Telling(), telemetry=PrometheusTelemetry("p"))
+    assert seen == [True] * UNHEALTHY_AFTER + [False]
+    assert following.is_healthy
+
+
+def test_what_needs_a_person_ends_the_run() -> None:
+    def refused(_summary: Summary) -> None:
+        raise Refused("the table was rewritten", kind="table_rewritten")
+
+    control = Patient()
+    with pytest.raises(Refused):
+        follow_cycles(control, nothing, refused, nothing)
+    assert control.waits == [10]
+
+
+def test_a_batch_given_up_because_of_a_stop_is_not_a_good_end() -> None:
+    control = Patient()
+
+    def stopped(summary: Summary) -> None:
+        control.stop()
+        trouble(summary)
+
+    with pytest.raises(Temporary):
+        follow_cycles(control, stopped)
+
+
+def test_while_paused_nothing_is_read() -> None:
+    control = Patient()
+    asked: list[int] = []
+
+    class Resuming(Patient):
+        def wait(self, seconds: float) -> None:
+            super().wait(seconds)
+            asked.append(len(self.waits))
+            if len(self.waits) == 3:
+                self.resume()
+
+    control = Resuming()
+    control.pause()
+    following, _ = follow_cycles(control, nothing)
+    assert (asked, following.cycles) == ([1, 2, 3], 1)
+
+
+def test_commit_now_with_nothing_to_commit_does_not_cut_the_next_batch_short() -> None:
+    control = Patient()
+    control.commit_now()
+    assert control.ends_batch()
+    seen: list[bool] = []
+    follow_cycles(control, nothing, lambda summary: seen.append(control.ends_batch()))
+    assert seen == [False]
+
+
+def test_a_wait_ends_when_something_is_asked() -> None:
+    control = RunControl()
+    for ask in (control.commit_now, control.pause, control.resume, control.stop):
+        timer = threading.Timer(0.05, ask)
+        timer.start()
+        control.wait(60)  # the test would not end in time
+        timer.join()
+
+
+def test_signals_pause_resume_commit_and_stop() -> None:
+    control = RunControl()
+    with control.installed():
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert control.is_paused
+        assert control.requested()
+        assert not control.is_stopping
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert not control.is_paused
+        os.kill(os.getpid(), signal.SIGUSR2)
+        assert control.ends_batch()
+        assert not control.requested()
+        control.batch_ended()
+        assert not control.ends_batch()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert control.is_stopping
+        assert not control.must_cancel()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert control.must_cancel()
+
+
+def test_a_session_that_is_gone_ends_it_since_every_cycle_would_fail() -> None:
+    def lose_spark(_: Summary) -> None:
+        raise SparkGone("the session died")
+
+    control = Patient()
+    with pytest.raises(SparkGone) as gone:
+        follow_cycles(control, reads(1, 1), lose_spark, reads(1, 2))
+    assert (gone.value.kind, gone.value.exit_code) == ("spark_gone", 75)
+    assert len(control.waits) == 1

@@ -1,0 +1,62 @@
+"""On Databricks a run takes the session that is there: it changes nothing about it and does not stop it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyspark.sql
+import pytest
+
+from blizzard.spark.session import LazySession
+
+
+@pytest.fixture(autouse=True)
+def no_jvm_by_mistake() -> None:
+    """The runtime's session is played here, and has no JVM."""
+
+
+class FakeSession:
+    stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+class FakeBuilder:
+    def __init__(self, session: FakeSession) -> None:
+        self.session, self.asked = session, dict[str, str]()
+
+    def appName(self, name: str) -> FakeBuilder:  # noqa: N802
+        self.asked["spark.app.name"] = name
+        return self
+
+    def config(self, key: str, value: str) -> FakeBuilder:
+        self.asked[key] = value
+        return self
+
+    def getOrCreate(self) -> FakeSession:  # noqa: N802
+        return self.session
+
+
+@pytest.mark.parametrize("on_databricks", [True, False])
+def test_the_runtimes_session_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch, on_databricks: bool) -> None:
+    builder = FakeBuilder(FakeSession())
+
+    class FakeSparkSession:
+        @staticmethod
+        def getActiveSession() -> Any:  # noqa: N802
+            return None
+
+    FakeSparkSession.builder = builder  # type: ignore[attr-defined]
+    monkeypatch.setattr(pyspark.sql, "SparkSession", FakeSparkSession)
+    monkeypatch.setenv("PYSPARK_PYTHON", "python3")
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    if on_databricks:
+        monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
+    session = LazySession({"spark.sql.shuffle.partitions": "2"})
+    assert session.get() is builder.session
+    session.stop()
+    assert builder.session.stopped == (not on_databricks)
+    assert bool(builder.asked) == (not on_databricks)
