@@ -9,6 +9,7 @@ from typing import Any
 from blizzard.cli.context import request_for, session_for
 from blizzard.config.load import make_config
 from blizzard.config.request import Request, make_request
+from blizzard.core.kinds import Kind
 from blizzard.core.late import EVERYTHING
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import SchemaError
@@ -39,7 +40,7 @@ from blizzard.store.uri import show_uri
 class SchemaMissing(SchemaError):
     """A new table was asked for without a schema. `ddl` is what a sample of the records suggests."""
 
-    kind = "schema_missing"
+    kind = Kind.SCHEMA_MISSING
 
     def __init__(self, ddl: str) -> None:
         super().__init__(f"a new table needs a schema. A sample of the records suggests: {ddl}")

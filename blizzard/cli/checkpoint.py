@@ -9,6 +9,7 @@ from typing import Any
 
 from blizzard.cli.context import job_of, request_of
 from blizzard.cli.look import time_text
+from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError
 from blizzard.operate import positions
 from blizzard.operate.rollback import apply_rollback, prepare_rollback
@@ -61,7 +62,7 @@ def _checkpoint_show(options: argparse.Namespace) -> int:
             raise ConfigError(
                 f"neither the log's JSON commits nor its Delta checkpoint have a position of sequence"
                 f" {options.sequence}; see blizzard checkpoint list",
-                kind="checkpoint_not_found",
+                kind=Kind.CHECKPOINT_NOT_FOUND,
             )
     if options.json:
         print_json(found)
@@ -84,7 +85,7 @@ def _checkpoint_edit(options: argparse.Namespace) -> int:
 
         edit = plan()
         if not options.yes:
-            raise ConfigError(f"{edit.sentence}. Nothing was changed: add --yes to do it", kind="not_confirmed")
+            raise ConfigError(f"{edit.sentence}. Nothing was changed: add --yes to do it", kind=Kind.NOT_CONFIRMED)
         sequence, version = positions.apply_edit(job, table, edit, plan)
     if options.json:
         print_json({"path": edit.path, "sequence": sequence, "delta_version": version})
@@ -110,7 +111,7 @@ def _checkpoint_import(options: argparse.Namespace) -> int:
         with open(options.file, "rb") as file:
             content = file.read()
     except OSError as e:
-        raise ConfigError(f"{options.file} cannot be read: {e.strerror}", kind="usage") from e
+        raise ConfigError(f"{options.file} cannot be read: {e.strerror}", kind=Kind.USAGE) from e
     with request_of(options) as request:
         sequence, version = positions.import_position(
             request.open_for_commit(),
@@ -158,7 +159,7 @@ def _roll_back(options: argparse.Namespace, job: Job) -> int:
         _show_rollback(options, shown | {"done": False}, rollback.sentences)
         if options.dry_run:
             return 0
-        raise ConfigError("nothing was changed: add --yes to do it", kind="not_confirmed")
+        raise ConfigError("nothing was changed: add --yes to do it", kind=Kind.NOT_CONFIRMED)
     sequence, version = apply_rollback(
         table,
         rollback,

@@ -15,6 +15,7 @@ from typing import Any
 from blizzard import api
 from blizzard.cli.context import job_of, request_of
 from blizzard.config.request import Request
+from blizzard.core.kinds import Kind
 from blizzard.errors import BadData, ConfigError, Refused, SchemaError
 from blizzard.operate.status import PipelineStatus, TableStatus, ingested_files
 from blizzard.run.infer import InferredSchema, infer_from_source
@@ -158,11 +159,11 @@ def _report(options: argparse.Namespace) -> int:
     from blizzard.report.page import render_page
 
     if options.commits < 1:
-        raise ConfigError("--commits takes a number from 1 on", kind="usage")
+        raise ConfigError("--commits takes a number from 1 on", kind=Kind.USAGE)
     with request_of(options) as request:
         facts = collect_report(request, pipeline=options.pipeline, max_commits=options.commits)
         if options.pipeline is not None and not facts.pipelines:
-            raise ConfigError(f"no pipeline {options.pipeline!r} has committed to {facts.table}", kind="usage")
+            raise ConfigError(f"no pipeline {options.pipeline!r} has committed to {facts.table}", kind=Kind.USAGE)
         if options.json and options.out is None:
             print_json(asdict(facts))
             return 0
@@ -175,7 +176,7 @@ def _write_report(uri: str, content: bytes, request: Request) -> str:
     try:
         return show_uri(write_output(uri, content, lambda folder: request.access("table", folder), what="--out"))
     except OSError as e:
-        raise ConfigError(f"--out {uri} cannot be written: {e.strerror or e}", kind="usage") from e
+        raise ConfigError(f"--out {uri} cannot be written: {e.strerror or e}", kind=Kind.USAGE) from e
 
 
 def _doctor(options: argparse.Namespace) -> int:
@@ -292,7 +293,7 @@ def _infer(request: Request) -> InferredSchema:
     location = request.source_location()
     inferred = infer_from_source(location, list_source(location), request.config, TerminalProgress())
     if inferred is None:
-        raise SchemaError(f"there is no record in {location.root} ({location.pattern})", kind="no_records")
+        raise SchemaError(f"there is no record in {location.root} ({location.pattern})", kind=Kind.NO_RECORDS)
     return inferred
 
 
@@ -309,10 +310,10 @@ def _schema_infer(options: argparse.Namespace) -> int:
 def _schema_diff(options: argparse.Namespace) -> int:
     of_a_sample = (options.pattern, options.hints, options.sample_records, options.sample_files)
     if options.compared is not None and any(option is not None for option in of_a_sample):
-        raise ConfigError("--pattern, --hints and --sample-* go with --source, not with --schema", kind="usage")
+        raise ConfigError("--pattern, --hints and --sample-* go with --source, not with --schema", kind=Kind.USAGE)
     with request_of(options) as request:
         if options.compared is None and request.config["source.path"] is None:
-            raise ConfigError("--source or --schema is missing (key source.path)", kind="usage")
+            raise ConfigError("--source or --schema is missing (key source.path)", kind=Kind.USAGE)
         opened = request.open_table()
         # Other columns are not read from records.
         table = layout_of(opened.schema, opened.partition_columns).record_schema

@@ -23,6 +23,7 @@ from blizzard.cli.arguments import (
 )
 from blizzard.cli.checkpoint_arguments import add_checkpoint_actions
 from blizzard.cli.quarantine_arguments import add_dlq_parser
+from blizzard.core.kinds import Kind
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.run.summary import Summary
 from blizzard.store.failures import describe_unknown, is_traced, known_failure
@@ -45,7 +46,7 @@ _EXIT_CODES = """exit codes:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message[:_SHOWN_CHARS]}. See: {self.prog} --help", kind="usage")
+        raise ConfigError(f"{message[:_SHOWN_CHARS]}. See: {self.prog} --help", kind=Kind.USAGE)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -302,7 +303,7 @@ def _check_destination(destination: str | None) -> None:
 
     path = locate(destination, what="summary")
     if is_local(path) and not is_writable(path):
-        raise ConfigError(f"--summary {destination}: not a file in a folder that can be written to", kind="summary")
+        raise ConfigError(f"--summary {destination}: not a file in a folder that can be written to", kind=Kind.SUMMARY)
 
 
 def _write_summary(summary: Summary, options: argparse.Namespace) -> None:
@@ -343,7 +344,7 @@ def _say(
 
 
 def _fail(error: BaseException, summary: Summary | None, options: argparse.Namespace | None) -> int:
-    known = known_failure(error) or BlizzardError(describe_unknown(error), kind="internal")
+    known = known_failure(error) or BlizzardError(describe_unknown(error), kind=Kind.INTERNAL)
     kind, code = known.kind, known.exit_code
     trace = trace_lines(error) if is_traced() else ()
     first, *further = str(known).split("\n")
@@ -356,7 +357,7 @@ def _fail(error: BaseException, summary: Summary | None, options: argparse.Names
 
 def _emit(summary: Summary, options: argparse.Namespace | None) -> int:
     """The JSON object, last on stdout, and to a file if asked."""
-    if options is not None and options.summary is not None and summary.error_kind != "summary":
+    if options is not None and options.summary is not None and summary.error_kind != Kind.SUMMARY:
         try:
             _write_summary(summary, options)
         except (OSError, BlizzardError) as e:

@@ -12,6 +12,7 @@ from itertools import islice
 from blizzard.cli.context import job_of, request_of
 from blizzard.cli.quarantine_arguments import SHOWN_CHARS
 from blizzard.config.request import Request
+from blizzard.core.kinds import Kind
 from blizzard.core.log import standings_of
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError
@@ -188,7 +189,7 @@ def _realign(options: argparse.Namespace) -> int:
 def _only_pipeline(table: DeltaRsTable) -> str:
     names = sorted(standings_of(table.scan_back(), table.newest_checkpoint()))
     if len(names) != 1:
-        raise ConfigError(f"--pipeline is missing; the table has: {', '.join(names) or 'none'}", kind="usage")
+        raise ConfigError(f"--pipeline is missing; the table has: {', '.join(names) or 'none'}", kind=Kind.USAGE)
     return names[0]
 
 
@@ -200,13 +201,13 @@ def _purge(options: argparse.Namespace) -> int:
             before = contents.moment_before(quarantine.clock, contents.parse_age(options.older_than))
             selection = replace(selection, before=before, table_id=_table_id(request))
         if selection == Selection(orphaned=selection.orphaned) and not options.all:
-            raise ConfigError("purge needs --older-than or a filter; --all deletes everything", kind="usage")
+            raise ConfigError("purge needs --older-than or a filter; --all deletes everything", kind=Kind.USAGE)
         count = 0 if options.yes else contents.count_records(quarantine, selection)
         if count:
             raise ConfigError(
                 f"{_count(count)} of {quarantine.root} would be deleted for ever. Look at them with dlq show, keep them"
                 f" with dlq export, and repeat the command with --yes to delete them.",
-                kind="not_confirmed",
+                kind=Kind.NOT_CONFIRMED,
             )
         deleted = contents.purge(quarantine, selection) if options.yes else 0
     if options.json:
@@ -221,7 +222,7 @@ def _table_id(request: Request) -> str | None:
     try:
         return request.open_table().table_id if request.config["table.path"] is not None else None
     except ConfigError as e:
-        if e.kind != "table_not_found":
+        if e.kind != Kind.TABLE_NOT_FOUND:
             raise
         return None  # a table that was dropped leaves its quarantine behind
 

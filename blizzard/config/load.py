@@ -16,6 +16,7 @@ from typing import Any
 from blizzard.config.file import read_config_file
 from blizzard.config.keys import KEYS, require_plain
 from blizzard.core.bad import BadPolicy
+from blizzard.core.kinds import Kind
 from blizzard.core.late import LatePolicy
 from blizzard.core.plan import Limits
 from blizzard.errors import ConfigError
@@ -60,7 +61,7 @@ class Config:
     def require(self, key: str, flag: str) -> str:
         value = self.values[key]
         if value is None:
-            raise ConfigError(f"{flag} is missing (key {key})", kind="usage")
+            raise ConfigError(f"{flag} is missing (key {key})", kind=Kind.USAGE)
         return str(value)
 
     @property
@@ -109,7 +110,7 @@ def load_config(
     for count, assignment in enumerate(assignments, 1):
         key, equals, value = assignment.partition("=")
         if not equals:  # not repeated: it may be a secret
-            raise ConfigError(f"--set takes key=value; number {count} of them has no '='", kind="usage")
+            raise ConfigError(f"--set takes key=value; number {count} of them has no '='", kind=Kind.USAGE)
         given[key.strip()] = value
     said = {key: value for key, value in (flags or {}).items() if value is not None}
     if "schema.ddl" in said:
@@ -148,7 +149,7 @@ def _unknown_key(name: str) -> ConfigError:
     if key is not None and key[0] != name:
         name = key[0] + "…"  # what comes then is no name, and may be a value
     near = difflib.get_close_matches(name, [*KEYS, *_FAMILIES], n=1, cutoff=0.0)
-    return ConfigError(f"unknown key {name!r}; did you mean {near[0]!r}?", kind="unknown_key")
+    return ConfigError(f"unknown key {name!r}; did you mean {near[0]!r}?", kind=Kind.UNKNOWN_KEY)
 
 
 _ENV = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")

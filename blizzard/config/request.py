@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from blizzard.config.load import Config
+from blizzard.core.kinds import Kind
 from blizzard.delta.place import DeltaRsPlace
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError
@@ -39,7 +40,9 @@ class Request:
     def table_root(self) -> str:
         path = locate(self.config.require("table.path", "--table"), what="table")
         if re.search(r"%[0-9A-Fa-f]{2}", path):
-            raise ConfigError(f"the table path {path} holds a percent escape, which delta-rs cannot open", kind="usage")
+            raise ConfigError(
+                f"the table path {path} holds a percent escape, which delta-rs cannot open", kind=Kind.USAGE
+            )
         return path
 
     @property
@@ -53,7 +56,7 @@ class Request:
         if given is None and not has_table:
             raise ConfigError(
                 "--table or --quarantine is missing (key table.path or quarantine.path)",
-                kind="usage",
+                kind=Kind.USAGE,
             )
         if given is None:
             return self.table_root + "_quarantine"
@@ -95,7 +98,7 @@ class Request:
         from blizzard.delta.spark_place import DeltaSparkPlace
 
         if self.session is None:
-            raise ConfigError("the delta-spark committer needs a Spark session", kind="usage")
+            raise ConfigError("the delta-spark committer needs a Spark session", kind=Kind.USAGE)
         return DeltaSparkPlace(session=self.session, is_sole_writer=self.config["table.sole_writer"], **made)
 
     def open_for_commit(self) -> DeltaRsTable:
@@ -119,7 +122,7 @@ def _with_table_path(config: Config, session: Callable[[], Any]) -> Config:
         return config
     if config["table.committer"] != "delta-spark":
         if name.startswith("catalog:"):
-            raise ConfigError("a table by its catalog name needs the committer delta-spark", kind="usage")
+            raise ConfigError("a table by its catalog name needs the committer delta-spark", kind=Kind.USAGE)
         return config
     from blizzard.delta.spark_place import is_catalog_name, resolve_name
 
@@ -133,12 +136,12 @@ def _check_apart(quarantine: str, table: str) -> None:
         raise ConfigError(
             f"quarantine.path {quarantine} and the table {table}: neither may be in the other, since a VACUUM of the"
             f" outer one deletes the files of the inner. Choose another quarantine.path.",
-            kind="usage",
+            kind=Kind.USAGE,
         )
 
 
 def _require(place: DeltaRsPlace) -> DeltaRsTable:
     table = place.open()
     if table is None:
-        raise ConfigError(f"there is no Delta table at {place.root}", kind="table_not_found")
+        raise ConfigError(f"there is no Delta table at {place.root}", kind=Kind.TABLE_NOT_FOUND)
     return table

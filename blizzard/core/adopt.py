@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from blizzard.core.codec import CodecError, decode_state
+from blizzard.core.kinds import Kind
 from blizzard.core.log import TableFacts, Txn, fence_version
 from blizzard.core.names import is_name
 from blizzard.core.recover import check_rewrites
@@ -130,7 +131,7 @@ _BY_HAND = (
 
 
 def _refuse(why: str, way_out: str = _BY_HAND) -> Refuse:
-    return Refuse(kind="adopt_rejected", message=f"--adopt: {why}. Nothing was changed. {way_out}.")
+    return Refuse(kind=Kind.ADOPT_REJECTED, message=f"--adopt: {why}. Nothing was changed. {way_out}.")
 
 
 def check_rust_reader(facts: TableFacts, source: SourceIdentity, begins_at: SourceState) -> Refuse | None:
@@ -148,7 +149,7 @@ def check_rust_reader(facts: TableFacts, source: SourceIdentity, begins_at: Sour
     if not unread:
         return None
     return Refuse(
-        kind="source_read_by_other",
+        kind=Kind.SOURCE_READ_BY_OTHER,
         message=(
             f"the Rust program has read this source into this table: its position in version {version} stands at"
             f" mark {mark or 'none'}, and {unread[0]} would be read once more. To go on from its position: --adopt. To"

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from blizzard.core.types import BatchResult, SliceReport
 
 
+class NotARecord(Exception):
+    """A line that is no record, and why."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadPolicy:
     """`records`: quarantine, rescue, drop or fail; `files`: quarantine, retry or fail. The limits hold for a batch

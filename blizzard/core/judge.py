@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
+from blizzard.core.kinds import Kind
 from blizzard.core.ledger import Ledger, decode_ledger
 from blizzard.core.log import CommitFacts, FileActions, History, fence_version, rewrites_table, states_in
 from blizzard.core.refuse import Refuse, import_commands
@@ -286,7 +287,7 @@ def judge_position(judged: Judged, sequence: int) -> Refuse | None:
                 f"{_rewrite_named(judged)} changed the table: {wrong}, while the position of pipeline"
                 f" {judged.pipeline!r} is sequence {sequence}.{again}{undo}"
             )
-    return Refuse(kind="table_rewritten", message=message)
+    return Refuse(kind=Kind.TABLE_REWRITTEN, message=message)
 
 
 def _rewrite_named(judged: Judged) -> str:

@@ -14,6 +14,7 @@ from blizzard.core.codec import (
     decode_json,
     decode_state,
 )
+from blizzard.core.kinds import Kind
 from blizzard.core.refuse import Refuse
 
 
@@ -22,7 +23,7 @@ def refuse_newer(app_ids: Iterable[str], pipeline: str, sequence: int | None) ->
     for fields in filter(None, map(_newer_payload, app_ids)):
         if (fields.get("pipeline"), fields.get("sequence")) == (pipeline, sequence):
             return Refuse(
-                kind="newer_checkpoint",
+                kind=Kind.NEWER_CHECKPOINT,
                 message=(
                     f"a newer version of blizzard wrote the position of pipeline {pipeline!r} (sequence {sequence})."
                     f" This one does not know all that it says. Nothing was changed. Run that version, or a later one."

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from blizzard.core.codec import head_number
 from blizzard.core.history import Superseded
+from blizzard.core.kinds import Kind
 from blizzard.core.ledger import LedgerEntry, decode_ledger
 from blizzard.core.log import CommitFacts, fence_version, states_in
 from blizzard.core.state import CheckpointState, QuarantineHead
@@ -70,7 +71,7 @@ class Unsettled:
 class Misaligned:
     """Neither. `kind` is stable, `message` says what is the case."""
 
-    kind: str
+    kind: Kind
     message: str
 
 
@@ -87,14 +88,14 @@ def judge_quarantine(state: CheckpointState, facts: QuarantineFacts) -> Settled 
     if facts.table_id is None or (is_moved and not found and not settled_through):
         where = "there is none here" if facts.table_id is None else f"this one is {facts.table_id}, and new to it"
         return Misaligned(
-            kind="quarantine_moved",
+            kind=Kind.QUARANTINE_MOVED,
             message=f"the bad records up to sequence {named.sequence} are in quarantine table {named.table_id or ''};"
             f" {where}",
         )
     if settled_through >= named.sequence:
         return _ahead(settled_through, named.sequence)
     return Misaligned(
-        kind="quarantine_behind",
+        kind=Kind.QUARANTINE_BEHIND,
         message=f"it has settled sequence {settled_through} of this pipeline, the position counts on sequence"
         f" {named.sequence}: an older copy of the quarantine table was put back, or another table settles into it too",
     )
@@ -113,7 +114,7 @@ def _judge_by_number(state: CheckpointState, facts: QuarantineFacts) -> Settled 
 
 def _ahead(settled_through: int, sequence: int) -> Misaligned:
     return Misaligned(
-        kind="quarantine_ahead",
+        kind=Kind.QUARANTINE_AHEAD,
         message=f"it has settled sequence {settled_through} of this pipeline in a batch that the position (sequence"
         f" {sequence}) does not know: an older copy of the table was put back, two copies of the table share this"
         f" quarantine, or another writer overwrote a commit of the table",

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from blizzard.core.history import ledgers_of
+from blizzard.core.kinds import Kind
 from blizzard.core.log import CommitFacts, Standing, standings_of
 from blizzard.core.overlap import is_same_source, may_overlap
 from blizzard.core.refuse import Refuse, describe_position, describe_source, options_of
@@ -39,7 +40,7 @@ def refuse_second_reader(other: CheckpointState, pipeline: str, source: SourceId
     is_same, goes_on = is_same_source(other.source, source), options_of(other.pipeline, other.source, given=source)
     what = "this source" if is_same else f"{describe_source(other.source)}, which has files in common with this source"
     return Refuse(
-        kind="source_read_by_other",
+        kind=Kind.SOURCE_READ_BY_OTHER,
         message=(
             f"pipeline {other.pipeline!r} of this table reads {what}; it stands at sequence {other.sequence}"
             f" ({describe_position(other)}). Pipeline {pipeline!r} has no position here, and would read the same"
@@ -134,7 +135,7 @@ def _refuse_moved(
 ) -> Refuse:
     stands = "" if other is None else f" It stands at sequence {other.sequence} ({describe_position(other)})."
     return Refuse(
-        kind="source_read_by_other",
+        kind=Kind.SOURCE_READ_BY_OTHER,
         message=(
             f"pipeline {name!r} of this table has read {len(paths):,} of these files (the first: {paths[0]}) from"
             f" {describe_source(origin)}: by name, size and etag they are the same, so that source was moved, renamed"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from blizzard.core.codec import CodecError, decode_state, fence_app_id
 from blizzard.core.fold import CannotFold, fold_ledgers
 from blizzard.core.judge import judge_history, judge_position
+from blizzard.core.kinds import Kind
 from blizzard.core.log import (
     CommitFacts,
     TableFacts,
@@ -104,7 +105,7 @@ def decide_recovery(
         recovered = _from_checkpoint(facts, pipeline, source, start_from) or _position_lost(facts, pipeline)
         return recovered or _beginning(facts, pipeline, source, start_from, has_data, reads_again)
     state, path = _state_of(found, pipeline), "log"
-    if isinstance(state, Refuse) and state.kind == "damaged_checkpoint":
+    if isinstance(state, Refuse) and state.kind == Kind.DAMAGED_CHECKPOINT:
         state, path = _rebuild(state, found, facts, pipeline), "ledgers"
     if isinstance(state, Refuse):
         return state
@@ -148,7 +149,7 @@ def _from_checkpoint(
     # What was done to the table since cannot be read any more. That the data of the position is there can be.
     if state.add_path is not None and state.add_path not in facts.active_adds:
         return Refuse(
-            kind="table_rewritten",
+            kind=Kind.TABLE_REWRITTEN,
             message=(
                 f"the position of pipeline {pipeline!r} is in the Delta checkpoint of version"
                 f" {facts.checkpoint.version} only: sequence {state.sequence}, {describe_position(state)}. The commits"
@@ -167,7 +168,7 @@ def _position_lost(facts: TableFacts, pipeline: str) -> Refuse | None:
     if not facts.fence:
         return None
     return Refuse(
-        kind="position_not_found",
+        kind=Kind.POSITION_NOT_FOUND,
         message=(
             f"pipeline {pipeline!r} has committed sequence {facts.fence} to this table, but the commit that holds its"
             f" position is neither among the log's JSON files nor in a Delta checkpoint. Nobody can tell what of its"
@@ -220,7 +221,7 @@ def _has_data(pipeline: str, way_out: str) -> Refuse:
     what = (
         f"the table already has data, or its beginning is gone from the log, and pipeline {pipeline!r} has no position"
     )
-    return Refuse(kind="table_has_data", message=f"{what} here: {way_out.rstrip('.')}.")
+    return Refuse(kind=Kind.TABLE_HAS_DATA, message=f"{what} here: {way_out.rstrip('.')}.")
 
 
 def _fresh(start_from: StartFrom | None, reads_again: bool) -> Fresh:
@@ -249,7 +250,7 @@ def _state_of(commit: CommitFacts, pipeline: str) -> CheckpointState | Refuse:
             problems.append(f"its payload is of sequence {state.sequence}, its fence of {sequence}")
     why = "; ".join(problems) or f"the commit carries {fence_app_id(pipeline)} but no payload"
     return Refuse(
-        kind="damaged_checkpoint",
+        kind=Kind.DAMAGED_CHECKPOINT,
         message=(
             f"the checkpoint of pipeline {pipeline!r} in version {commit.version} cannot be used ({why})."
             f" Restore _delta_log/{commit.version:020d}.json from a backup, or import an exported position of sequence"
@@ -261,7 +262,7 @@ def _state_of(commit: CommitFacts, pipeline: str) -> CheckpointState | Refuse:
 def _check_commit(state: CheckpointState, found: CommitFacts, facts: TableFacts) -> Refuse | None:
     if facts.fence is not None and facts.fence != state.sequence:
         return Refuse(
-            kind="stale_checkpoint",
+            kind=Kind.STALE_CHECKPOINT,
             message=(
                 f"the newest position found is sequence {state.sequence} (version {found.version}), but the table's"
                 f" fence stands at {facts.fence}: a newer commit is missing from the log. Restore it from a backup."
@@ -271,7 +272,7 @@ def _check_commit(state: CheckpointState, found: CommitFacts, facts: TableFacts)
         return _table_replaced(state, facts, found.version)
     if state.delta_version >= found.version:
         return Refuse(
-            kind="log_rewritten",
+            kind=Kind.LOG_REWRITTEN,
             message=(
                 f"the checkpoint in version {found.version} was planned on version {state.delta_version}: the log was"
                 f" truncated or rewritten. Restore _delta_log from a backup."
@@ -291,7 +292,7 @@ def _check_held(state: CheckpointState, found: CommitFacts, facts: TableFacts) -
 
 def _table_replaced(state: CheckpointState, facts: TableFacts, version: int) -> Refuse:
     return Refuse(
-        kind="table_replaced",
+        kind=Kind.TABLE_REPLACED,
         message=(
             f"the position of pipeline {state.pipeline!r} in version {version} was written to table id"
             f" {state.table_id}, this table is {facts.table_id}: it was replaced or copied. Look whether this table"
@@ -310,7 +311,7 @@ def check_rewrites(commits: Iterable[CommitFacts]) -> Refuse | None:
         return None
     what = rewrite.operation or "commit that removes files and does not say why"
     return Refuse(
-        kind="table_rewritten",
+        kind=Kind.TABLE_REWRITTEN,
         message=(
             f"version {rewrite.version} of the table is a {what}: rows that were ingested may be gone, or rows that"
             f" were taken back may be there again. Nothing was committed. blizzard status --explain says what the table"
@@ -322,7 +323,7 @@ def check_rewrites(commits: Iterable[CommitFacts]) -> Refuse | None:
 def _check_start(state: CheckpointState, source: SourceIdentity | None, start_from: StartFrom | None) -> Refuse | None:
     if start_from is not None:
         return Refuse(
-            kind="start_from_rejected",
+            kind=Kind.START_FROM_REJECTED,
             message=(
                 f"--start-from and --adopt are for a pipeline that has not begun; {state.pipeline!r} stands at sequence"
                 f" {state.sequence} ({describe_position(state)}). Leave the option out to go on from there."
@@ -343,7 +344,7 @@ def _other_source(state: CheckpointState, source: SourceIdentity) -> Refuse:
             f" another source, give it a --pipeline name of its own"
         )
     return Refuse(
-        kind="other_source",
+        kind=Kind.OTHER_SOURCE,
         message=(
             f"pipeline {state.pipeline!r} reads {describe_source(state.source)}, not {describe_source(source)}; its"
             f" mark would silently skip files of another source. {way_out}."
@@ -372,7 +373,7 @@ def check_in_progress(state: SourceState, listing: Sequence[SourceFile]) -> Refu
         else:
             continue
         return Refuse(
-            kind="source_changed",
+            kind=Kind.SOURCE_CHANGED,
             message=(
                 f"{path} {what}, but its first {progress.records} records are already committed and the rest is not."
                 f" Put the original file back and run again.{goes_on} To give the rest up: blizzard checkpoint skip"

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
+from blizzard.core.kinds import Kind
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import SourceIdentity
 
@@ -17,7 +18,7 @@ _MAX_NAMES = 20
 class Refuse:
     """Going on could lose or double data. `kind` is stable, `message` says what to do."""
 
-    kind: str
+    kind: Kind
     message: str
     path: str = "refused"
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from blizzard.core.judge import Held, Judged, Own, judge_position
+from blizzard.core.kinds import Kind
 from blizzard.core.ledger import LedgerEntry
 from blizzard.core.log import History, states_in
 from blizzard.core.recover import StartFrom
@@ -50,7 +51,7 @@ def plan_rollback(
     unread = next((own for own in judged.own.values() if own.sequence > to and own.ledger is None), None)
     if unread is not None:
         return Refuse(
-            kind="rollback_ledger",
+            kind=Kind.ROLLBACK_LEDGER,
             message=(
                 f"sequence {unread.sequence} (version {unread.commit.version}) has no ledger to go back by. Nothing was"
                 f" changed. Restore _delta_log/{unread.commit.version:020d}.json from a backup."
@@ -88,7 +89,7 @@ def find_replay(taken_back: Sequence[Own]) -> Refuse | None:
     if replayed is None:
         return None
     return Refuse(
-        kind="rollback_replay",
+        kind=Kind.ROLLBACK_REPLAY,
         message=(
             f"sequence {replayed.sequence} is a replay of records from quarantine: they would be gone from the table"
             f" and from quarantine. Nothing was changed. Roll back to sequence {replayed.sequence} or a later one; if a"
@@ -107,7 +108,7 @@ def _find_leaving(judged: Judged, current: CheckpointState, to: int, proven_out:
     if wanted - held:
         version = judged.fitting_version(to)
         return Refuse(
-            kind="rollback_files",
+            kind=Kind.ROLLBACK_FILES,
             message=(
                 f"the table does not hold the rows of sequence {to} now: it holds what it held after sequence"
                 f" {now.sequence if isinstance(now, Held) else '?'}. Nothing was changed. RESTORE the table to version"
@@ -154,7 +155,7 @@ def _find_changed(judged: Judged, leaving: Sequence[Own], to: int) -> Refuse | N
         if gone:
             version = judged.fitting_version(to)
             return Refuse(
-                kind="rollback_files",
+                kind=Kind.ROLLBACK_FILES,
                 message=(
                     f"{gone[0]}, which version {own.commit.version} (sequence {own.sequence}) added, was changed or"
                     f" replaced since (OPTIMIZE, UPDATE, DELETE, MERGE): its rows can no longer be told from others."
@@ -174,7 +175,7 @@ def _find_cleaned(taken_back: Sequence[Own], current: CheckpointState) -> Refuse
     if not cleaned:
         return None
     return Refuse(
-        kind="rollback_source",
+        kind=Kind.ROLLBACK_SOURCE,
         message=(
             f"the source files of sequence {cleaned[-1].sequence} have been archived or deleted after their ingest, or"
             f" are about to be (after_ingest), so that its records could not be read again. Nothing was changed. Roll"
@@ -194,7 +195,7 @@ def check_sources(plan: RollbackPlan, listing: Sequence[SourceFile]) -> Refuse |
         else:
             continue
         return Refuse(
-            kind="rollback_source",
+            kind=Kind.ROLLBACK_SOURCE,
             message=(
                 f"{entry.path} {what}, so that its records could not be read again. Nothing was changed. Put the"
                 f" original back, or roll back to a later sequence."
@@ -205,6 +206,6 @@ def check_sources(plan: RollbackPlan, listing: Sequence[SourceFile]) -> Refuse |
 
 def _no_target(to: int, why: str) -> Refuse:
     return Refuse(
-        kind="rollback_target",
+        kind=Kind.ROLLBACK_TARGET,
         message=f"sequence {to} cannot be gone back to: {why}. See blizzard checkpoint list.",
     )

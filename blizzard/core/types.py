@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, overload
 
+from blizzard.core.kinds import Kind
+
 if TYPE_CHECKING:
     from blizzard.schema.evolve import Observations
 
@@ -186,7 +188,7 @@ class TaskFailure:
     """Why a task gave up: data, files, or a table that cannot be written. Whatever may pass raises, so that Spark tries
     it again."""
 
-    kind: str
+    kind: Kind
     path: str
     line: int | None  # 1-based
     message: str

@@ -8,6 +8,7 @@ atomically on both, and never overwrites one.
 
 from __future__ import annotations
 
+from blizzard.core.kinds import Kind
 from blizzard.errors import Refused
 from blizzard.store.uri import is_local
 
@@ -36,5 +37,5 @@ def check_arbitration(log_store: str, root: str, *, is_sole_writer: bool) -> Non
         f" commit of one can overwrite the other's. Use the delta-rs committer, or a log store that arbitrates"
         f" (S3DynamoDBLogStore for every writer), or say that no other process ever commits to this table:"
         f" table.sole_writer=true.",
-        kind="not_arbitrated",
+        kind=Kind.NOT_ARBITRATED,
     )

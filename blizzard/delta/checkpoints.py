@@ -14,6 +14,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from blizzard.core.kinds import Kind
 from blizzard.core.log import CheckpointFacts, Txn
 from blizzard.delta.log import LOG_FOLDER, txn_of
 from blizzard.errors import Refused
@@ -71,7 +72,7 @@ def _txns_of(store: Store, name: str) -> Iterator[Txn]:
         raise Refused(
             f"{join(store.root, name)} is damaged ({e}), and the JSON commits before it are gone. Restore them from a"
             f" backup.",
-            kind="log_damaged",
+            kind=Kind.LOG_DAMAGED,
         ) from e
 
 

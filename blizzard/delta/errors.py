@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from blizzard.core.kinds import Kind
 from blizzard.delta.log_trouble import find_log_trouble
 from blizzard.errors import BlizzardError, Refused, Temporary
 from blizzard.store.files import Store
@@ -24,9 +25,9 @@ def plain(error: BaseException) -> str:
 def cannot_open(what: str, store: Store, error: Exception) -> BlizzardError:
     """The store has let itself be listed just before: what is an OSError then is the network's."""
     if isinstance(error, OSError) and not is_local(store.root):
-        return Temporary(f"{what} cannot be opened: {plain(error)}. Run again.", kind="store_unavailable")
+        return Temporary(f"{what} cannot be opened: {plain(error)}. Run again.", kind=Kind.STORE_UNAVAILABLE)
     return find_log_trouble(store) or Refused(
         f"{what} cannot be opened: {plain(error)}. Nothing was changed. Restore what is wrong in its _delta_log from a"
         f" backup.",
-        kind="table_unreadable",
+        kind=Kind.TABLE_UNREADABLE,
     )

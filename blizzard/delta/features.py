@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from blizzard.core.kinds import Kind
 from blizzard.errors import Refused
 from blizzard.schema import DeltaSchema
 
@@ -47,16 +48,16 @@ def check_features(schema: DeltaSchema, protocol: Any, metadata: Any, *, committ
         raise Refused(
             "the table is managed by its catalog, which decides about commits; blizzard commits to the log itself, and"
             " would be overruled or overrule others. Use an external table.",
-            kind="catalog_managed",
+            kind=Kind.CATALOG_MANAGED,
         )
     problem = _find_problem(schema, configuration) or _find_unknown(features, _HONOURED | _SPARK_COMMITS)
     if problem is not None:
-        raise Refused(f"blizzard cannot write this table: {problem}", kind="table_feature")
+        raise Refused(f"blizzard cannot write this table: {problem}", kind=Kind.TABLE_FEATURE)
     problem = _find_unknown(features, _HONOURED)
     if problem is not None and committer != "delta-spark":
         raise Refused(
             f"the {committer} committer cannot write this table: {problem}. The delta-spark committer can.",
-            kind="table_feature",
+            kind=Kind.TABLE_FEATURE,
         )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError, connect_without_jvm
 
 _DELTA = "org.apache.spark.sql.delta"
@@ -75,7 +76,7 @@ class DeltaJvm:
             raise ConfigError(
                 f"Delta {delta} does not fit Spark {spark}: {problem[0]}. Spark 3.5 goes with delta-spark_2.12:3.3,"
                 f" Spark 4.0 with delta-spark_2.13:4.0, Spark 4.1 with delta-spark_4.1_2.13:4.3.",
-                kind="delta_version",
+                kind=Kind.DELTA_VERSION,
             ) from e
 
     def some(self, value: Any) -> Any:
@@ -131,7 +132,7 @@ def _require_classic(spark: Any) -> None:
     if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() == "false":
         raise ConfigError(
             "the delta-spark committer needs a JVM thread for each Python thread: unset PYSPARK_PIN_THREAD",
-            kind="usage",
+            kind=Kind.USAGE,
         )
 
 
@@ -142,5 +143,5 @@ def _require_delta(delta_log: Any) -> None:
         raise ConfigError(
             "the delta-spark committer needs Delta's JARs in the Spark session: spark-submit --packages"
             " io.delta:delta-spark_2.13:VERSION, or spark.conf.spark.jars; see blizzard doctor",
-            kind="no_delta_jars",
+            kind=Kind.NO_DELTA_JARS,
         )

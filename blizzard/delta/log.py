@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from blizzard.core.kinds import Kind
 from blizzard.core.log import CommitFacts, FileActions, Txn
 from blizzard.errors import Refused
 from blizzard.store.files import Store
@@ -87,7 +88,9 @@ def read_file_actions(store: Store, version: int) -> FileActions | None:
 
 def _damaged(store: Store, version: int, error: Exception) -> Refused:
     where = join(store.root, commit_name(version))
-    return Refused(f"{where} is damaged ({error}). Nothing was changed. Restore it from a backup.", kind="log_damaged")
+    return Refused(
+        f"{where} is damaged ({error}). Nothing was changed. Restore it from a backup.", kind=Kind.LOG_DAMAGED
+    )
 
 
 def commit_identity(store: Store, version: int) -> tuple[Any, ...] | None:
@@ -161,7 +164,7 @@ def commits_between(store: Store, after: int, up_to: int) -> tuple[CommitFacts, 
             raise Refused(
                 f"version {version} of the table is missing from _delta_log, though blizzard has seen version {after}."
                 f" Restore {commit_name(version)} from a backup.",
-                kind="log_gap",
+                kind=Kind.LOG_GAP,
             )
         commits.append(commit)
     return tuple(commits)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from blizzard.core.kinds import Kind
 from blizzard.delta.log import LOG_FOLDER, commit_name, read_commit, read_file_actions
 from blizzard.errors import Refused
 from blizzard.store.files import Store
@@ -23,7 +24,7 @@ def find_log_trouble(store: Store) -> Refused | None:
             return Refused(
                 f"{join(store.root, commit_name(version))} is missing, though later commits are there. Nothing was"
                 f" changed. Restore it from a backup.",
-                kind="log_gap",
+                kind=Kind.LOG_GAP,
             )
         try:
             read_commit(store, version)

@@ -12,6 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
 
 from blizzard.core.codec import fence_app_id
+from blizzard.core.kinds import Kind
 from blizzard.delta import log
 from blizzard.delta.errors import cannot_open, plain
 from blizzard.delta.table import RETENTION_KEY, TXN_RETENTION, DeltaRsTable, open_handle
@@ -47,17 +48,17 @@ class DeltaRsPlace:
 
     def _require_room(self, store: Store) -> None:
         if is_local(self.root) and os.path.exists(self.root) and not os.path.isdir(self.root):
-            raise ConfigError(f"the table path {self.root} is a file, not a folder", kind="not_a_delta_table")
+            raise ConfigError(f"the table path {self.root} is a file, not a folder", kind=Kind.NOT_A_DELTA_TABLE)
         if next(store.walk(), None) is not None:
             raise ConfigError(
                 f"{self.root} is not empty and is not a Delta table (it has no _delta_log). Choose another path,"
                 f" or convert it first.",
-                kind="not_a_delta_table",
+                kind=Kind.NOT_A_DELTA_TABLE,
             )
 
     def create(self, pipeline: str) -> None:
         if self.schema is None:
-            raise ConfigError("a new table needs a schema", kind="schema")
+            raise ConfigError("a new table needs a schema", kind=Kind.SCHEMA)
         fence, store = Transaction(fence_app_id(pipeline), 0, self.clock.now_ms()), open_store(self.root, self.access)
         try:
             store.make_root()
@@ -72,12 +73,12 @@ class DeltaRsPlace:
         except OSError as e:
             if e.errno == errno.ENOSPC or "No space left" in str(e):
                 raise Temporary(
-                    f"the table at {self.root} could not be created: no space left", kind="disk_full"
+                    f"the table at {self.root} could not be created: no space left", kind=Kind.DISK_FULL
                 ) from e
             if not is_local(self.root):
                 self._require_made(e)  # the network's word on it says nothing
                 return
-            raise ConfigError(f"the table at {self.root} could not be created: {e}", kind="table_create") from e
+            raise ConfigError(f"the table at {self.root} could not be created: {e}", kind=Kind.TABLE_CREATE) from e
         except DeltaError as e:
             self._require_made(e)
             return
@@ -89,11 +90,12 @@ class DeltaRsPlace:
         made = self.open()
         if made is None and isinstance(error, OSError):
             raise Temporary(
-                f"the table at {self.root} could not be created: {plain(error)}. Run again.", kind="store_unavailable"
+                f"the table at {self.root} could not be created: {plain(error)}. Run again.",
+                kind=Kind.STORE_UNAVAILABLE,
             ) from error
         if made is None:
             raise ConfigError(
-                f"the table at {self.root} could not be created: {plain(error)}", kind="table_create"
+                f"the table at {self.root} could not be created: {plain(error)}", kind=Kind.TABLE_CREATE
             ) from error
         self.check_same_layout(made, error)
 
@@ -102,7 +104,7 @@ class DeltaRsPlace:
         if made.partition_columns != self.partition_by or _derived(made.schema) != _derived(self.schema):
             raise Temporary(
                 f"another driver made the table at {self.root} at the same moment, with another layout. Run again.",
-                kind="schema_changed",
+                kind=Kind.SCHEMA_CHANGED,
             ) from error
 
 

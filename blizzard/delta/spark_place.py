@@ -13,6 +13,7 @@ import orjson
 from deltalake.exceptions import DeltaError
 
 from blizzard.core.codec import fence_app_id
+from blizzard.core.kinds import Kind
 from blizzard.delta import log
 from blizzard.delta.arbitration import check_arbitration
 from blizzard.delta.errors import cannot_open, plain
@@ -48,7 +49,7 @@ class DeltaSparkPlace(DeltaRsPlace):
     def create(self, pipeline: str) -> None:
         """By the session's Delta, so that its log store has the first word as well as the last."""
         if self.schema is None:
-            raise ConfigError("a new table needs a schema", kind="schema")
+            raise ConfigError("a new table needs a schema", kind=Kind.SCHEMA)
         spark = self.session()
         jvm = DeltaJvm(spark)
         delta_log = open_log(jvm, spark, self.root)
@@ -65,7 +66,8 @@ class DeltaSparkPlace(DeltaRsPlace):
             made = self.open()
             if made is None:
                 raise Temporary(
-                    f"the table at {self.root} could not be created: {plain(e)[:500]}. Run again.", kind="table_create"
+                    f"the table at {self.root} could not be created: {plain(e)[:500]}. Run again.",
+                    kind=Kind.TABLE_CREATE,
                 ) from e
             self.check_same_layout(made, e)
         if is_local(self.root):
@@ -96,16 +98,16 @@ def resolve_name(spark: Any, table: str) -> str:
         raise ConfigError(
             f"the catalog has no table {name} that can be described ({plain(e).splitlines()[0][:300]}). Make it first"
             f" with CREATE TABLE … USING delta, or give a path instead of a name.",
-            kind="table_not_found",
+            kind=Kind.TABLE_NOT_FOUND,
         ) from e
     if detail.get("format") != "delta":
-        raise ConfigError(f"{name} is a {detail.get('format')} table, not a Delta table", kind="not_a_delta_table")
+        raise ConfigError(f"{name} is a {detail.get('format')} table, not a Delta table", kind=Kind.NOT_A_DELTA_TABLE)
     features = set(detail.get("tableFeatures") or ())
     if features & CATALOG_MANAGED:
         raise Refused(
             f"{name} is managed by its catalog, which decides about commits; blizzard commits to the log itself, and"
             f" would be overruled or overrule others. Use an external table.",
-            kind="catalog_managed",
+            kind=Kind.CATALOG_MANAGED,
         )
     return locate(str(detail["location"]), what="table")
 

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from deltalake import DeltaTable
 
+from blizzard.core.kinds import Kind
 from blizzard.core.types import DataFile
 from blizzard.delta import log
 from blizzard.delta.arbitration import check_arbitration
@@ -71,7 +72,7 @@ class DeltaSparkTable(DeltaRsTable):
             raise Temporary(
                 f"the session sees version {seen} of the table at {self.root}, its log files show version"
                 f" {self.version}. Is somebody committing without pause? Run again.",
-                kind="table_busy",
+                kind=Kind.TABLE_BUSY,
             )
 
     def append(self, request: CommitRequest) -> None:
@@ -93,7 +94,7 @@ class DeltaSparkTable(DeltaRsTable):
             active = list(self._snapshot.allFiles().filter(is_named).collectAsList())
             missing = set(paths) - {file.path() for file in active}
             if missing:
-                raise Refused(f"{min(missing)} is no longer part of the table", kind="rollback_files")
+                raise Refused(f"{min(missing)} is no longer part of the table", kind=Kind.ROLLBACK_FILES)
             removes = [file.removeWithTimestamp(request.last_updated_ms, True) for file in active]
         metadata = [] if request.metadata is None else [self._jvm.action({"metaData": dict(request.metadata)})]
         reach("commit.during")
@@ -143,7 +144,7 @@ class DeltaSparkTable(DeltaRsTable):
                 transaction.commit(self._jvm.seq(actions), operation)
             self.refresh()
         if self.schema_fingerprint != fingerprint(schema):
-            raise Temporary("another writer changed the table's schema at the same time", kind="schema_changed")
+            raise Temporary("another writer changed the table's schema at the same time", kind=Kind.SCHEMA_CHANGED)
         self.make_durable(self.version)
 
     def make_durable(self, version: int) -> None:

@@ -22,6 +22,7 @@ from deltalake.transaction import AddAction
 
 from blizzard.core.codec import fence_app_id
 from blizzard.core.history import rolled_back_to
+from blizzard.core.kinds import Kind
 from blizzard.core.log import (
     CheckpointFacts,
     CommitFacts,
@@ -172,7 +173,7 @@ class DeltaRsTable:
             raise Refused(
                 f"version {self.version} of the table at {self._root} is no longer the commit that was read: the table"
                 f" was dropped, replaced or restored from a copy. Nothing was committed.",
-                kind="table_replaced",
+                kind=Kind.TABLE_REPLACED,
             )
         self._handle.update_incremental()
         self._newest_seen = log.commit_identity(self._store, self.version)
@@ -373,7 +374,7 @@ class DeltaRsTable:
             self._handle.update_incremental()
             self._newest_seen = log.commit_identity(self._store, self.version)
         if self.schema_fingerprint != fingerprint(schema):
-            raise Temporary("another writer changed the table's schema at the same time", kind="schema_changed")
+            raise Temporary("another writer changed the table's schema at the same time", kind=Kind.SCHEMA_CHANGED)
         self.make_durable(self.version)
 
     def make_durable(self, version: int) -> None:
@@ -392,7 +393,7 @@ def partition_values(file: DataFile, partition_by: tuple[str, ...]) -> dict[str,
     # delta-rs commits a file that lacks a value, and reads null for it.
     if tuple(name for name, _ in file.partition_values) != partition_by:
         now = ", ".join(partition_by) or "nothing"
-        raise Refused(f"{file.path} was written before the table was partitioned by {now}", kind="table_replaced")
+        raise Refused(f"{file.path} was written before the table was partitioned by {now}", kind=Kind.TABLE_REPLACED)
     return dict(file.partition_values)
 
 

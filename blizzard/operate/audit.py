@@ -8,6 +8,7 @@ from collections import Counter
 import pyarrow.compute as pc
 
 from blizzard.core.audit import Audit, InQuarantine, audit
+from blizzard.core.kinds import Kind
 from blizzard.core.late import EVERYTHING
 from blizzard.core.recover import Fresh
 from blizzard.core.state import CheckpointState
@@ -33,7 +34,7 @@ def audit_job(job: Job, *, counts_rows: bool) -> Audit:
     if isinstance(recovery, Fresh):
         raise ConfigError(
             f"pipeline {job.pipeline!r} has committed nothing to this table; blizzard status shows which have",
-            kind="usage",
+            kind=Kind.USAGE,
         )
     rows_of = _rows_by_file(table) if counts_rows else None
     listed = job.source.look(EVERYTHING)

@@ -16,6 +16,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from blizzard.core.kinds import Kind
 from blizzard.core.log import states_in
 from blizzard.delta.log import LOG_FOLDER
 from blizzard.delta.table import DeltaRsTable
@@ -51,7 +52,7 @@ def find_orphans(
     """In the table's folder, and in that of its quarantine table. Ages are by the store's clock."""
     if older_than < SHORTEST_AGE:
         raise ConfigError(
-            f"--older-than must be at least {SHORTEST_AGE.days}d: a younger file may belong to a run", kind="usage"
+            f"--older-than must be at least {SHORTEST_AGE.days}d: a younger file may belong to a run", kind=Kind.USAGE
         )
     checkpoint = table.newest_checkpoint()  # of commits whose JSON may be gone
     txns = [txn for commit in table.scan_back() for txn in commit.txns]
@@ -106,7 +107,7 @@ def _names_in_log(store: Store) -> Iterator[str]:
             raise Refused(
                 f"{join(store.root, file.path)} cannot be read ({e}), so that what it names is not known. Nothing was"
                 f" deleted.",
-                kind="log_damaged",
+                kind=Kind.LOG_DAMAGED,
             ) from e
 
 

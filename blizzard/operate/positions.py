@@ -15,6 +15,7 @@ from blizzard.core.batch import renewed_state
 from blizzard.core.codec import CodecError, decode_state, encode_state
 from blizzard.core.history import ledgers_of
 from blizzard.core.judge import Judged, Own, judge_history, judge_position
+from blizzard.core.kinds import Kind
 from blizzard.core.late import as_looked_at
 from blizzard.core.ledger import SKIPPED, LedgerEntry
 from blizzard.core.log import CommitFacts, History, fence_version, payloads, standings_of
@@ -61,7 +62,7 @@ def plan_reset(job: Job, table: DeltaRsTable, path: str, from_record: int | None
         known = _newest_reading(table.scan_back(), job.pipeline, path)
         from_record = _where_it_stands(before.source_state, known, path)
     if from_record < 0:
-        raise ConfigError("--from-record must be at least 0", kind="usage")
+        raise ConfigError("--from-record must be at least 0", kind=Kind.USAGE)
     progress = RecordsRead(records=from_record, size_bytes=file.size_bytes, etag=file.etag)
     sentence = f"{path} will be read again, from record {from_record:,} on"
     return Edit(before=before, path=path, progress=progress, sentence=sentence)
@@ -77,7 +78,7 @@ def _where_it_stands(state: SourceState, known: LedgerEntry | None, path: str) -
         raise ConfigError(
             f"{path} {whole}. Reading it again doubles its records: say --from-record 0 if that is what you want, or a"
             f" later record to read only what comes after it.",
-            kind="usage",
+            kind=Kind.USAGE,
         )
     return state.records_read(path)
 
@@ -135,7 +136,7 @@ def export_position(
         try:
             recovery = state_to_go_on_from(table, pipeline=pipeline, source=None, scan_commits=scan_commits)
         except Refused as e:
-            if e.kind != "table_has_data":
+            if e.kind != Kind.TABLE_HAS_DATA:
                 raise
             raise _no_position(pipeline) from e
         if isinstance(recovery, Fresh):
@@ -200,13 +201,13 @@ def _look(
     # A table with data and no position of ours is what an import is for.
     facts = table.observe(state.pipeline, scan_commits=100)
     recovery = decide_recovery(facts, pipeline=state.pipeline, source=None, start_from=None)
-    has_one = isinstance(recovery, Resume) or (isinstance(recovery, Refuse) and recovery.kind != "table_has_data")
+    has_one = isinstance(recovery, Resume) or (isinstance(recovery, Refuse) and recovery.kind != Kind.TABLE_HAS_DATA)
     if has_one and not replaces:
         problem = f" (which cannot be used: {recovery.message})" if isinstance(recovery, Refuse) else ""
         raise ConfigError(
             f"pipeline {state.pipeline!r} has a position in this table already{problem}; add --replace to go on from"
             f" the imported one instead",
-            kind="usage",
+            kind=Kind.USAGE,
         )
     here = max((sequence for c in facts.commits if (sequence := fence_version(c, state.pipeline))), default=0)
     here = max(here, facts.fence or 0)
@@ -223,7 +224,7 @@ def _look(
             f"sequence {state.sequence} was taken back by version {back.commit.version}: its bad records are gone from"
             f" quarantine, whatever the table holds now. Nothing was changed. If its rows are part of the table again,"
             f" RESTORE the table to version {back.commit.version}: the next run then goes on by itself.",
-            kind="import_mismatch",
+            kind=Kind.IMPORT_MISMATCH,
         )
     if not is_trusted:
         _require_fit(table, history, judged, state, current, source_access)
@@ -250,7 +251,7 @@ def _moved_here(
             f" one's log says whether it holds the records of {state.source.root} up to that position"
             f" ({describe_position(state)}). Nothing was changed. If you know that it holds exactly those, add"
             f" --unverified.",
-            kind="import_mismatch",
+            kind=Kind.IMPORT_MISMATCH,
         )
     moved = replace(
         state, sequence=here, start_from=IMPORTED, held_back={}, cleaned_through=here, cleaning_through=here
@@ -302,7 +303,7 @@ def _mismatch(state: CheckpointState, why: str) -> Refused:
         f"the position is of this table, but {why}. Nothing was changed. If you know that the table holds what the"
         f" sequences up to {state.sequence} ingested and nothing else, and that the sources of what came after are"
         f" there, add --unverified.",
-        kind="import_mismatch",
+        kind=Kind.IMPORT_MISMATCH,
     )
 
 
@@ -313,7 +314,7 @@ def _state_of_sequence(table: DeltaRsTable, pipeline: str, sequence: int) -> Che
     raise ConfigError(
         f"neither the log's JSON commits nor its Delta checkpoint hold sequence {sequence} of pipeline {pipeline!r};"
         f" see blizzard checkpoint list",
-        kind="checkpoint_not_found",
+        kind=Kind.CHECKPOINT_NOT_FOUND,
     )
 
 
@@ -326,12 +327,12 @@ def _exported_state(content: bytes) -> CheckpointState:
     try:
         fields = orjson.loads(content)
         if fields["blizzard_position"] != _EXPORT_VERSION:
-            raise ConfigError("the file was exported by a newer version of blizzard", kind="usage")
+            raise ConfigError("the file was exported by a newer version of blizzard", kind=Kind.USAGE)
         state = decode_state(fields["app_id"])
     except (orjson.JSONDecodeError, KeyError, TypeError, CodecError) as e:
-        raise ConfigError(f"the file is not an exported position: {e}", kind="usage") from e
+        raise ConfigError(f"the file is not an exported position: {e}", kind=Kind.USAGE) from e
     if not isinstance(state, CheckpointState):
-        raise ConfigError("the file holds a position of the Rust program, which cannot be imported", kind="usage")
+        raise ConfigError("the file holds a position of the Rust program, which cannot be imported", kind=Kind.USAGE)
     return state
 
 
@@ -359,12 +360,14 @@ def _edit_intent(
 
 
 def _changed_meanwhile() -> Refused:
-    return Refused("the table or the source changed meanwhile; nothing was done. Run again.", kind="position_changed")
+    return Refused(
+        "the table or the source changed meanwhile; nothing was done. Run again.", kind=Kind.POSITION_CHANGED
+    )
 
 
 def _no_position(pipeline: str) -> ConfigError:
     return ConfigError(
-        f"pipeline {pipeline!r} has no position in this table; blizzard status shows which have", kind="usage"
+        f"pipeline {pipeline!r} has no position in this table; blizzard status shows which have", kind=Kind.USAGE
     )
 
 
@@ -393,7 +396,7 @@ def _listed(job: Job, path: str) -> SourceFile:
 
 
 def _no_such_file(path: str) -> ConfigError:
-    return ConfigError(f"there is no file {path} in the source; names are those of blizzard files", kind="usage")
+    return ConfigError(f"there is no file {path} in the source; names are those of blizzard files", kind=Kind.USAGE)
 
 
 def _newest_reading(commits: Iterable[CommitFacts], pipeline: str, path: str) -> LedgerEntry | None:

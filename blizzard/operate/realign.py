@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from blizzard.core.batch import RunIdentity, state_before
 from blizzard.core.codec import head_app_id, head_number
+from blizzard.core.kinds import Kind
 from blizzard.core.quarantine import (
     Chain,
     Link,
@@ -70,7 +71,7 @@ def realign(
             cause = e
     raise Temporary(
         f"the quarantine table at {quarantine.root} could not be realigned ({cause}). Run again.",
-        kind="quarantine_failed",
+        kind=Kind.QUARANTINE_FAILED,
     ) from cause
 
 
@@ -122,7 +123,7 @@ def _chain(table: TableWithFiles, state: CheckpointState) -> Chain:
     except UnknownReplay as e:
         raise Refused(
             f"{e}, so that which records it took out of quarantine is not known. Restore that commit from a backup.",
-            kind="damaged_checkpoint",
+            kind=Kind.DAMAGED_CHECKPOINT,
         ) from e
 
 
@@ -179,5 +180,5 @@ def _lost(root: str, lost: tuple[str, ...], *, before: int) -> Refused:
         f" another quarantine table, set quarantine.path back to it; if you have a backup of the Parquet files, put"
         f" them back. To go on without these records add --accept-quarantine-loss. If their source files are still"
         f" there, they can be read again after that, each once: blizzard checkpoint rollback --to {before} --yes.",
-        kind="quarantine_lost",
+        kind=Kind.QUARANTINE_LOST,
     )

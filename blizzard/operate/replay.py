@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from blizzard.core.bad import BadPolicy
 from blizzard.core.batch import renewed_state
+from blizzard.core.kinds import Kind
 from blizzard.core.quarantine import lead_quarantine
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, Budget, TaskPlan
@@ -58,7 +59,7 @@ def replay(ports: Ports, ingestor: QuarantineIngestor, settings: RunSettings, ch
     """
     table = ports.place.open()
     if table is None:
-        raise ConfigError("there is no Delta table to replay into", kind="table_not_found")
+        raise ConfigError("there is no Delta table to replay into", kind=Kind.TABLE_NOT_FOUND)
     summary, planned_ms = Summary(), ports.clock.now_ms()
     state = _begin(ports, settings, summary, table)
     if chosen.through_sequence is None or chosen.through_sequence > state.sequence:
@@ -91,7 +92,7 @@ def _begin(ports: Ports, settings: RunSettings, summary: Summary, table: Table) 
     try:
         return Start(ports, settings, summary).go_on(table)
     except Refused as e:
-        if e.kind not in ("table_has_data", "source_read_by_other"):
+        if e.kind not in (Kind.TABLE_HAS_DATA, Kind.SOURCE_READ_BY_OTHER):
             raise
         raise Refused(
             f"pipeline {settings.pipeline!r} has no position in this table, so nothing in quarantine is its own. Give"
@@ -105,7 +106,7 @@ def replay_job(job: Job, chosen: Selection, *, progress: Progress | None = None)
     config, run_id, progress = job.config, new_run_id(), progress or SilentProgress()
     parsing, table = parse_policy(config), open_for_writing(job)
     if table is None:
-        raise ConfigError(f"there is no Delta table at {job.table_root}", kind="table_not_found")
+        raise ConfigError(f"there is no Delta table at {job.table_root}", kind=Kind.TABLE_NOT_FOUND)
     if parsing.rescues:
         table.add_columns(with_rescued_column(table.schema), pipeline=job.pipeline)
     layout, quarantine = layout_of_table(config, table), job.quarantine(progress)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from blizzard.core.batch import rolled_back_state
 from blizzard.core.judge import Judged, judge_history
+from blizzard.core.kinds import Kind
 from blizzard.core.log import CommitFacts, FileActions, History, fence_version, pipelines_of
 from blizzard.core.recover import Fresh, Resume, decide_recovery
 from blizzard.core.refuse import Refuse
@@ -79,7 +80,7 @@ def prepare_rollback(
     current = position_to_leave(table, pipeline=pipeline, source=source, scan_commits=scan_commits)
     history = table.history(pipeline, to)
     if current is None or history is None:
-        raise Refused(f"pipeline {pipeline!r} has committed nothing to this table", kind="rollback_target")
+        raise Refused(f"pipeline {pipeline!r} has committed nothing to this table", kind=Kind.ROLLBACK_TARGET)
     plan = plan_going_back(table, history, current, to)
     refusal = check_sources(plan, listing)
     if refusal is not None:
@@ -88,7 +89,7 @@ def prepare_rollback(
         raise Refused(
             "the table is append-only (delta.appendOnly): nothing may be removed from it. Nothing was changed. If you"
             " may, set the property to false, roll back, and set it again.",
-            kind="append_only",
+            kind=Kind.APPEND_ONLY,
         )
     then = table.schema_at(plan.first_version - 1)
     later = () if then is None else _later_columns(then, table.schema)
@@ -101,7 +102,7 @@ def prepare_rollback(
         raise Refused(
             f"the schema of version {plan.first_version - 1} can no longer be read: the commits or checkpoints it rests"
             f" on are gone. Leave --with-schema out, and the columns stay.",
-            kind="rollback_schema",
+            kind=Kind.ROLLBACK_SCHEMA,
         )
     return Rollback(current=current, plan=plan, version=table.version, later_columns=later, metadata=metadata)
 
@@ -117,7 +118,7 @@ def position_to_leave(
             return None
         case Resume(state=state):
             return state
-        case Refuse(kind="table_rewritten") if (found := pipelines_of(facts.commits).get(pipeline)) is not None:
+        case Refuse(kind=Kind.TABLE_REWRITTEN) if (found := pipelines_of(facts.commits).get(pipeline)) is not None:
             _, state = found
             newest = max(fence_version(c, pipeline) or 0 for c in facts.commits)
             # A damaged payload must not make an older position the one that is left.
@@ -131,7 +132,7 @@ def position_to_leave(
 def plan_going_back(table: TableWithFiles, history: History, current: CheckpointState, to: int) -> RollbackPlan:
     judged = judge_history(history, current.pipeline)
     plan = plan_rollback(history, judged, current=current, to=to)
-    if isinstance(plan, Refuse) and plan.kind == "rollback_files":
+    if isinstance(plan, Refuse) and plan.kind == Kind.ROLLBACK_FILES:
         out = _proven_out(table, judged, to)
         plan = plan_rollback(history, judged, current=current, to=to, proven_out=out) if out else plan
     if isinstance(plan, Refuse):
@@ -179,7 +180,7 @@ def _fitting(then: DeltaSchema, now: DeltaSchema) -> DeltaSchema:
             raise Refused(
                 f"column {field['name']} was changed since then, and not only columns added: the schema cannot be put"
                 f" back by a rollback. Leave --with-schema out.",
-                kind="rollback_schema",
+                kind=Kind.ROLLBACK_SCHEMA,
             )
     return then
 
@@ -195,7 +196,7 @@ def _require_nobody_uses(
                 f"version {commit.version} ({commit.operation or 'unnamed'}) added files that stay in the table and may"
                 f" use the later columns ({', '.join(later)}), so the schema cannot be put back. Leave --with-schema"
                 f" out, and the columns stay.",
-                kind="rollback_schema",
+                kind=Kind.ROLLBACK_SCHEMA,
             )
 
 
@@ -242,7 +243,9 @@ def apply_rollback(
             scan_commits=scan_commits,
         )
         if (again.plan, again.metadata) != (rollback.plan, rollback.metadata):
-            raise Refused("the table changed meanwhile; nothing was rolled back. Run again.", kind="rollback_changed")
+            raise Refused(
+                "the table changed meanwhile; nothing was rolled back. Run again.", kind=Kind.ROLLBACK_CHANGED
+            )
 
     committing = Committing(table=table, quarantine=quarantine, clock=clock, progress=progress)
     return committing.commit_edit(intent, look_again=look_again)

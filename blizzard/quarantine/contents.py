@@ -18,6 +18,7 @@ from typing import IO, Any, TypeAlias
 import orjson
 import pyarrow as pa
 
+from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError
 from blizzard.quarantine.table import DeltaRsQuarantine
 from blizzard.run.ports import Clock
@@ -150,22 +151,22 @@ def _line(record: Record) -> bytes:
 def new_file(path: str, *, overwrite: bool) -> Iterator[IO[bytes]]:
     """A file that is there when it is complete and on the disk, and not before."""
     if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path)):
-        raise ConfigError(f"--out {path}: not a file in a folder that exists", kind="usage")
+        raise ConfigError(f"--out {path}: not a file in a folder that exists", kind=Kind.USAGE)
     try:
         with open_output(path, overwrites=overwrite) as file:
             yield file
     except FileExistsError as e:
         raise ConfigError(
-            f"--out {path} is already there. Choose another name, or use --force.", kind="file_exists"
+            f"--out {path} is already there. Choose another name, or use --force.", kind=Kind.FILE_EXISTS
         ) from e
     except PermissionError as e:
-        raise ConfigError(f"--out {path} cannot be written: {e.strerror}", kind="usage") from e
+        raise ConfigError(f"--out {path} cannot be written: {e.strerror}", kind=Kind.USAGE) from e
 
 
 def parse_age(text: str) -> timedelta:
     match = re.fullmatch(r"(\d{1,6})([dhm])", text.strip())
     if match is None:
-        raise ConfigError(f"--older-than takes an age such as 30d, 12h or 90m, not {text[:20]!r}", kind="usage")
+        raise ConfigError(f"--older-than takes an age such as 30d, 12h or 90m, not {text[:20]!r}", kind=Kind.USAGE)
     return timedelta(**{_UNITS[match.group(2)]: int(match.group(1))})
 
 

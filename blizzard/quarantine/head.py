@@ -7,6 +7,7 @@ import shlex
 from deltalake import DeltaTable
 
 from blizzard.core.codec import head_app_id, quarantine_app_id
+from blizzard.core.kinds import Kind
 from blizzard.core.quarantine import QuarantineFacts
 from blizzard.core.state import CheckpointState
 from blizzard.errors import OutOfStep
@@ -27,14 +28,14 @@ def facts_of(table: DeltaTable | None, pipeline: str, table_id: str) -> Quaranti
     )
 
 
-def out_of_step(kind: str, message: str, root: str, state: CheckpointState) -> OutOfStep:
+def out_of_step(kind: Kind, message: str, root: str, state: CheckpointState) -> OutOfStep:
     way_out = {
-        "quarantine_moved": "Set quarantine.path back to where it was; or, to go on with this one and leave those"
+        Kind.QUARANTINE_MOVED: "Set quarantine.path back to where it was; or, to go on with this one and leave those"
         " records where they are, run:",
-        "quarantine_ahead": "If two tables share this quarantine, give each its own quarantine.path. Else bring them"
+        Kind.QUARANTINE_AHEAD: "If two tables share this quarantine, give each its own quarantine.path. Else bring them"
         " together; nothing is deleted:",
-        "quarantine_behind": "Put the newer quarantine table back if you have it. Else bring them together; nothing is"
-        " deleted:",
+        Kind.QUARANTINE_BEHIND: "Put the newer quarantine table back if you have it. Else bring them together; nothing"
+        " is deleted:",
     }[kind]
     return OutOfStep(
         f"the quarantine table at {root} does not go with this table's position of pipeline {state.pipeline!r}:"

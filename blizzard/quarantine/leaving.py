@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from blizzard.core.kinds import Kind
 from blizzard.core.state import CheckpointState
 from blizzard.errors import Refused
 from blizzard.tasks.quarantine import Selection
@@ -39,7 +40,7 @@ def rows_of_replay(marks: Mapping[str, str], *, pipeline: str, table_id: str, se
         raise Refused(
             f"the checkpoint of sequence {sequence} took records from quarantine in a way this version of blizzard does"
             f" not know ({', '.join(sorted(unknown)) or 'no through'}). Run the version that wrote it.",
-            kind="newer_checkpoint",
+            kind=Kind.NEWER_CHECKPOINT,
         )
     return Selection(
         pipeline=pipeline,

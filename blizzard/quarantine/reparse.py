@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from blizzard.core.kinds import LineKind
 from blizzard.core.types import BatchTicket, TaskReport
 from blizzard.schema.evolve import RESCUED_COLUMN, Observations
 from blizzard.source.lines import LongLine
@@ -70,7 +71,7 @@ class Reparsing:
             raise RuntimeError(f"{len(records)} lines became {parsed.lines}")
         self._bytes_read += len(data)
         self._notice(parsed)
-        failed = {bad.index: (bad.kind, bad.message, bad.column) for bad in parsed.bad}
+        failed: dict[int, _Reason] = {bad.index: (bad.kind, bad.message, bad.column) for bad in parsed.bad}
         row_lines = range(parsed.table.num_rows) if parsed.row_lines is None else parsed.row_lines.tolist()
         failed |= self._write(parsed.table, records, row_lines)
         for index in failed.keys() | set(range(len(records))).difference(row_lines):
@@ -88,7 +89,7 @@ class Reparsing:
             try:
                 self._writer.write(self._complete(table.slice(row, 1), [records[index]]))
             except UnusableOrigin as e:
-                failed[index] = (e.kind, str(e), e.column)
+                failed[index] = (LineKind.MISSING_VALUE, str(e), e.column)
         return failed
 
     def _complete(self, table: pa.Table, records: list[dict[str, Any]]) -> pa.Table:

@@ -24,6 +24,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
 from blizzard.core.codec import head_app_id, head_number, quarantine_app_id
+from blizzard.core.kinds import Kind
 from blizzard.core.names import is_below
 from blizzard.core.quarantine import (
     Misaligned,
@@ -89,7 +90,7 @@ class DeltaRsQuarantine:
             raise Temporary(
                 f"{file.path}, which holds bad records of this batch, {what} in {self.root}: was the quarantine table"
                 f" vacuumed while the run was at work? Nothing of the batch was committed. Run again.",
-                kind="quarantine_vanished",
+                kind=Kind.QUARANTINE_VANISHED,
             )
 
     def settle(self, state: CheckpointState) -> None:
@@ -107,7 +108,7 @@ class DeltaRsQuarantine:
         raise _cannot_write(cause, self.root, then) or Temporary(
             f"the bad records of sequence {state.sequence} could not be added to the quarantine table at {self.root}"
             f" ({cause}). They are on disk and named in the table's log: the next run adds them.",
-            kind="quarantine_failed",
+            kind=Kind.QUARANTINE_FAILED,
         ) from cause
 
     def _settle(self, state: CheckpointState) -> None:
@@ -171,7 +172,7 @@ class DeltaRsQuarantine:
             raise ConfigError(
                 f"{self.root} is a Delta table, but not a quarantine table of blizzard ({differences[0]}). Choose"
                 f" another quarantine.path.",
-                kind="not_a_quarantine_table",
+                kind=Kind.NOT_A_QUARANTINE_TABLE,
             )
         return table
 
@@ -215,7 +216,7 @@ class DeltaRsQuarantine:
                 f"the quarantine table at {self.root} has been given a reader feature (deletion vectors, column"
                 f" mapping) that blizzard does not read. Take it out again (ALTER TABLE … DROP FEATURE). Or go on with"
                 f" another quarantine.path and blizzard dlq realign --accept-quarantine-loss; these records stay here.",
-                kind="unsupported_table",
+                kind=Kind.UNSUPPORTED_TABLE,
             )
         names = table.get_add_actions(flatten=True).column("path").to_pylist()
         yield from self._read_files(names, selection, columns)
@@ -234,7 +235,7 @@ class DeltaRsQuarantine:
             raise Temporary(
                 f"{e.filename or e}: a file of the quarantine table is gone: compacted and vacuumed meanwhile? Run"
                 f" again.",
-                kind="quarantine_changed",
+                kind=Kind.QUARANTINE_CHANGED,
             ) from e
         except (pa.ArrowException, KeyError, OSError) as e:
             # pyarrow's word for a page that does not add up is an OSError, without the system's number for one.
@@ -263,7 +264,7 @@ class DeltaRsQuarantine:
                 cause = e
         raise _cannot_write(cause, self.root, "") or Temporary(
             f"the records could not be deleted from the quarantine table at {self.root} ({cause}). Run again.",
-            kind="quarantine_failed",
+            kind=Kind.QUARANTINE_FAILED,
         ) from cause
 
     def _delete_from(self, table: DeltaTable, selection: Selection, stamp: CommitProperties) -> int:
@@ -294,7 +295,7 @@ class DeltaRsQuarantine:
             except (DeltaError, OSError) as e:  # another driver was faster, or the answer was lost: it is looked for
                 cause = e
         raise Temporary(
-            f"the quarantine table at {self.root} could not be made ({cause}). Run again.", kind="quarantine_failed"
+            f"the quarantine table at {self.root} could not be made ({cause}). Run again.", kind=Kind.QUARANTINE_FAILED
         ) from cause
 
     def _create(self) -> DeltaTable:
@@ -308,7 +309,9 @@ class DeltaRsQuarantine:
         except OSError as e:
             if not is_local(self.root):
                 raise  # the network's word on it says nothing: it is looked for, and tried again
-            raise ConfigError(f"the quarantine table at {self.root} cannot be created: {e}", kind="table_create") from e
+            raise ConfigError(
+                f"the quarantine table at {self.root} cannot be created: {e}", kind=Kind.TABLE_CREATE
+            ) from e
         log.sync_commit(self.store, 0)
         return table
 
@@ -351,7 +354,7 @@ class DeltaRsQuarantine:
                 f"{message} Put it back and run again; or give these records up with --accept-quarantine-loss, once. If"
                 f" their source files are still there, they can be read again after that, each once: blizzard"
                 f" checkpoint rollback --to {state.sequence - 1} --yes.",
-                kind="quarantine_lost",
+                kind=Kind.QUARANTINE_LOST,
             )
         self.progress.warn(f"{message} Given up, as told.")
 
@@ -375,7 +378,7 @@ class DeltaRsQuarantine:
             raise Refused(
                 f"the quarantine table at {self.root} names {name!r}, which is not below it: blizzard did not write"
                 f" that. Nothing was changed. Find out who did, and take that file out of the table again.",
-                kind="unsupported_table",
+                kind=Kind.UNSUPPORTED_TABLE,
             )
 
     def _stamp(self, *txns: tuple[str, int], max_commit_retries: int | None = None) -> CommitProperties:
@@ -390,7 +393,7 @@ def _damaged(path: str, error: Exception) -> Refused:
     return Refused(
         f"{path} holds records in quarantine and is damaged ({plain(error)}). Nothing was changed. Restore it from a"
         f" backup.",
-        kind="quarantine_damaged",
+        kind=Kind.QUARANTINE_DAMAGED,
     )
 
 

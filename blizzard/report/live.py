@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 
 from blizzard.config.request import Request
+from blizzard.core.kinds import Kind
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError
 from blizzard.report.collect import MAX_COMMITS, collect
@@ -56,7 +57,7 @@ class LiveReport:
         try:
             table = self._request.open_table()
         except ConfigError as e:
-            if e.kind != "table_not_found":
+            if e.kind != Kind.TABLE_NOT_FOUND:
                 raise
             return ReportFacts(table=show_uri(self._request.table_root), made_at_ms=SystemClock().now_ms())
         known, seen = self._facts, (table.table_id, table.version)

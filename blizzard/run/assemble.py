@@ -10,6 +10,7 @@ from typing import Any
 
 from blizzard.config.load import Config
 from blizzard.config.request import Request
+from blizzard.core.kinds import Kind
 from blizzard.core.late import EVERYTHING, Scope
 from blizzard.core.look import Listed
 from blizzard.core.readers import readers_of
@@ -126,7 +127,7 @@ class Job:
         """What is done with source files that are ingested; None: nothing."""
         action, given = self.config["after_ingest.action"], self.config["after_ingest.archive_path"]
         if (given is not None) != (action == "archive"):
-            raise ConfigError("after_ingest.archive_path goes with after_ingest.action archive", kind="usage")
+            raise ConfigError("after_ingest.archive_path goes with after_ingest.action archive", kind=Kind.USAGE)
         if action == "none":
             return None
         location = self.source.location
@@ -136,7 +137,7 @@ class Job:
             check_archive(root, source=location.root, table=self.table_root, quarantine=self.quarantine_root)
             if _kind(root) != _kind(location.root):
                 raise ConfigError(
-                    "after_ingest.archive_path must be in the same kind of store as the source", kind="usage"
+                    "after_ingest.archive_path must be in the same kind of store as the source", kind=Kind.USAGE
                 )
             archive = open_store(root, location.access)
         return Cleaning(source=location, archive=archive, keep_ms=self.config["after_ingest.keep_s"] * 1000)
@@ -152,14 +153,14 @@ def check_archive(root: str, *, source: str, table: str, quarantine: str) -> Non
             raise ConfigError(
                 f"after_ingest.archive_path {root} and the {what} {other}: neither may be in the other, since a VACUUM"
                 f" of the {what} deletes what it does not know. Choose another after_ingest.archive_path.",
-                kind="usage",
+                kind=Kind.USAGE,
             )
     inside = name_below(root, source)
     if lies_in(source, root) or (inside is not None and not inside.startswith(("_", "."))):
         raise ConfigError(
             f"after_ingest.archive_path {root} and the source {source}: neither may be in the other, where its files"
             f" would be read again. Choose another, or a folder of the source whose name begins with _.",
-            kind="usage",
+            kind=Kind.USAGE,
         )
 
 
@@ -171,7 +172,7 @@ def _check_source_place(job: Job) -> None:
             raise ConfigError(
                 f"the source {job.source.location.root} is in the {what} {root}: a VACUUM of it would delete source"
                 f" files before they are read. Choose another {what}, or another source.",
-                kind="usage",
+                kind=Kind.USAGE,
             )
 
 
@@ -198,17 +199,17 @@ def make_job(
     _ = request.table_root, request.quarantine_root  # a place that cannot be used is better known now
     if pipeline is not None and not _PIPELINE_NAME.fullmatch(pipeline):
         raise ConfigError(
-            f"pipeline name {pipeline!r}: letters, digits, '_', '.' and '-' only, at most 100", kind="usage"
+            f"pipeline name {pipeline!r}: letters, digits, '_', '.' and '-' only, at most 100", kind=Kind.USAGE
         )
     if config["source.marks_per"] is not None and (adopts or (start_from or "beginning") != "beginning"):
         raise ConfigError(
             "with source.marks_per a pipeline begins at the beginning: there is no one mark to begin after",
-            kind="usage",
+            kind=Kind.USAGE,
         )
     if adopts and start_from is not None:
-        raise ConfigError("--adopt and --start-from: give one of them", kind="usage")
+        raise ConfigError("--adopt and --start-from: give one of them", kind=Kind.USAGE)
     if max_batches is not None and max_batches < 1:
-        raise ConfigError("--max-batches must be at least 1", kind="usage")
+        raise ConfigError("--max-batches must be at least 1", kind=Kind.USAGE)
     return Job(
         request=request,
         source=ListedSource(location=location, min_age_s=config["source.min_age_s"] or 0),
@@ -236,7 +237,7 @@ def _find_pipeline(request: Request, location: SourceLocation) -> str:
         raise Refused(
             f"{len(readers)} pipelines of this table read this source: {', '.join(readers)}. Say which one goes on:"
             f" --pipeline NAME.",
-            kind="several_pipelines",
+            kind=Kind.SEVERAL_PIPELINES,
         )
     return readers[0]
 
@@ -245,10 +246,12 @@ def _given_schema(config: Config, schema: Any) -> DeltaSchema | None:
     parse_hints(config["schema.hints"])  # a mistake in them is better known before the sample is read
     text = config["schema.ddl"] or config["schema.file"]
     if schema is not None and text is not None:
-        raise ConfigError("the schema is given twice, as an object and by schema.ddl or schema.file", kind="usage")
+        raise ConfigError("the schema is given twice, as an object and by schema.ddl or schema.file", kind=Kind.USAGE)
     given = text if schema is None else schema
     if given is not None and (config["schema.infer"] or config["schema.hints"] is not None):
-        raise ConfigError("give a schema, or --infer and --hints (schema.infer, schema.hints), not both", kind="usage")
+        raise ConfigError(
+            "give a schema, or --infer and --hints (schema.infer, schema.hints), not both", kind=Kind.USAGE
+        )
     return None if given is None else load_schema(given)
 
 
@@ -257,7 +260,7 @@ def parse_start_from(text: str | None, location: SourceLocation) -> StartFrom | 
         return None
     start = StartFrom.parse(text)
     if start is None:
-        raise ConfigError(f"--start-from takes 'beginning' or 'after:NAME', not {text!r}", kind="usage")
+        raise ConfigError(f"--start-from takes 'beginning' or 'after:NAME', not {text!r}", kind=Kind.USAGE)
     if start.after is None:
         return start
     name = start.after

@@ -15,6 +15,7 @@ from typing import Any
 
 from blizzard.core.batch import Checkpoint, seal
 from blizzard.core.codec import PayloadTooLarge
+from blizzard.core.kinds import Kind
 from blizzard.core.ledger import LedgerEntry
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import BatchResult
@@ -56,7 +57,7 @@ class Intent:
                 f"{len(self.position.source_state.in_progress):,} files are held back or in progress, more than a"
                 f" position can name ({e}). Nothing of this batch was committed. Mend or move the files that cannot be"
                 f" read.",
-                kind="too_many_held_files",
+                kind=Kind.TOO_MANY_HELD_FILES,
             ) from e
 
 

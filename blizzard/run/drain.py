@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from blizzard.core.kinds import Kind
 from blizzard.core.late import Unexpected
 from blizzard.core.look import Listed, Look
 from blizzard.core.plan import TooManyPrefixes, count_backlog, is_drained, plan_batch
@@ -170,7 +171,7 @@ class _Run:
                 if position.prefix_marks
                 else "Choose a key with fewer values, or leave source.marks_per out"
             )
-            raise Refused(f"{e}. Nothing more was read. {way_out}.", kind="too_many_prefixes") from e
+            raise Refused(f"{e}. Nothing more was read. {way_out}.", kind=Kind.TOO_MANY_PREFIXES) from e
 
     def _tell_held(self, state: CheckpointState) -> None:
         """One file's trouble must not stop the others; trouble with all of them is no good end."""
@@ -182,21 +183,21 @@ class _Run:
                 f"{len(held):,} files are held back, more than limits.max_held_files"
                 f" ({self._settings.max_held_files:,}); the first: {_first(held)}. What could be read is"
                 f" committed. Mend or move them, or raise the limit.",
-                kind="too_many_held_files",
+                kind=Kind.TOO_MANY_HELD_FILES,
             )
         if self._summary.commits:
             return
         unavailable = {path: why for path, why in self._held.items() if why.startswith("unavailable:")}
         if unavailable:
             raise Temporary(
-                f"none of the new files could be read: {_first(unavailable)}. Run again.", kind="store_unavailable"
+                f"none of the new files could be read: {_first(unavailable)}. Run again.", kind=Kind.STORE_UNAVAILABLE
             )
         unreadable = {path: why for path, why in self._held.items() if why.startswith(FOR_A_PERSON)}
         if unreadable:
             raise BadData(
                 f"none of the new files could be read, {len(unreadable)} of them for a reason that stays:"
                 f" {_first(unreadable)}. They are tried again by every run.",
-                kind="unreadable_files",
+                kind=Kind.UNREADABLE_FILES,
             )
 
 

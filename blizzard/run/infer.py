@@ -10,6 +10,7 @@ from math import inf
 from typing import Any
 
 from blizzard.config.load import Config
+from blizzard.core.kinds import Kind
 from blizzard.core.types import SourceFile
 from blizzard.errors import BadData
 from blizzard.run.ports import Progress
@@ -114,7 +115,7 @@ def _check_empty(sample: Sample) -> None:
     raise BadData(
         f"no schema can be inferred: {looked} looked at, none of use. The first: {first}."
         " Mend the source, or give a schema.",
-        kind="nothing_to_infer_from",
+        kind=Kind.NOTHING_TO_INFER_FROM,
     )
 
 
@@ -135,7 +136,7 @@ def _join(*counts: str) -> str:
 
 
 def parse_record(line: bytes) -> Record:
-    """The object on a line; raises BadRecord for whatever a run would call a bad line."""
+    """The object on a line; raises NotARecord for whatever a run would call a bad line."""
     _JUDGE.read(line)
     record: Record = _DECODER.decode(line.decode())
     return record

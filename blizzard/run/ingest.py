@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 
 from blizzard.core.bad import find_excess
+from blizzard.core.kinds import Kind
 from blizzard.core.state import CheckpointState
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, TaskReport
 from blizzard.errors import TOO_MANY_BAD, BadData, Temporary, error_of_failure
@@ -53,7 +54,7 @@ class BatchIngest:
             raise BadData(
                 "the batch shows new fields however many columns are added: are the names of these fields data? Nothing"
                 " of it was committed. Use schema.evolution rescue or ignore, or change the source.",
-                kind="schema_unstable",
+                kind=Kind.SCHEMA_UNSTABLE,
             )
         self._ports.telemetry.ingested(result, time.monotonic() - started)
         self._ports.stop.batch_ended()
@@ -86,7 +87,7 @@ class BatchIngest:
             raise failure_to_write(e, "the table") or Temporary(
                 f"the columns {_listed(evolution.added)} could not be added to the table ({e}); nothing of this batch"
                 f" was committed. Run again.",
-                kind="schema_changed",
+                kind=Kind.SCHEMA_CHANGED,
             ) from e
         self._ports.ingestor.adopt(self._table.schema)
         self._summary.added_columns += evolution.added
@@ -103,7 +104,9 @@ class BatchIngest:
     def _within_limits(self, result: BatchResult) -> BatchResult:
         excess = find_excess(result, self._settings.bad)
         if excess is not None:
-            raise BadData(f"{excess}. Nothing of this batch was committed. {TOO_MANY_BAD}", kind="too_many_bad_records")
+            raise BadData(
+                f"{excess}. Nothing of this batch was committed. {TOO_MANY_BAD}", kind=Kind.TOO_MANY_BAD_RECORDS
+            )
         limit, rows = self._settings.max_quarantined, sum(f.rows for f in result.quarantine)
         if limit is None or not rows:
             return result
@@ -116,7 +119,7 @@ class BatchIngest:
                 f"{rows:,} bad records more, but the quarantine table has room for {room:,} (quarantine.max_records is"
                 f" {limit:,}). Nothing of this batch was committed. Replay what can be mended (blizzard dlq replay),"
                 f" export the rest before you purge it (dlq export, dlq purge), or raise the limit.",
-                kind="quarantine_full",
+                kind=Kind.QUARANTINE_FULL,
             )
         kept, result = _fit_quarantine(result, room)
         self._summary.rejected += rows - kept
@@ -131,7 +134,7 @@ def _refuse_endless(evolution: Evolution) -> None:
             f"the table would get {len(evolution.added):,} new columns and have {len(evolution.schema['fields']):,}"
             f" ({_listed(evolution.added[:3])}, …): are the names of these fields data? Nothing of this batch was"
             f" committed and no column was added. Use schema.evolution rescue or ignore, or change the source.",
-            kind="too_many_columns",
+            kind=Kind.TOO_MANY_COLUMNS,
         )
 
 

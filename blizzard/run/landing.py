@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
+from blizzard.core.kinds import Kind
 from blizzard.core.outcome import Landed, NotLanded, TakenByOther, TakenByOurselves, decide_commit_outcome
 from blizzard.core.readers import find_other_reader
 from blizzard.core.recover import check_rewrites
@@ -29,7 +30,7 @@ class PositionMoved(Exception):
 class FilesGone(Temporary):
     """Files of the batch are gone from the table's folder before they were committed: read them again."""
 
-    kind = "files_gone"
+    kind = Kind.FILES_GONE
 
 
 def commit_batch(
@@ -53,7 +54,7 @@ def commit_batch(
         if version is None:
             _require_same_table(table, state)
             if clock.now_ms() - planned_ms > MAX_BATCH_AGE_MS:
-                raise Temporary("the batch is more than 24 hours old and was not committed", kind="batch_too_old")
+                raise Temporary("the batch is more than 24 hours old and was not committed", kind=Kind.BATCH_TOO_OLD)
             verify()
             _require_files(table, request)
             try:
@@ -80,7 +81,7 @@ def commit_batch(
         f"sequence {state.sequence} could not be committed in {attempts} attempts"
         f" ({plain(cause) if cause is not None else 'unknown'}). Nothing was lost:"
         f" the next run recovers from the log.",
-        kind="commit_failed",
+        kind=Kind.COMMIT_FAILED,
     ) from cause
 
 
@@ -92,7 +93,7 @@ def _refresh(table: Table) -> None:
     except Exception as e:
         raise Temporary(
             f"the table can no longer be read: {e}. What became of the batch, the next run reads from the log.",
-            kind="table_unreadable",
+            kind=Kind.TABLE_UNREADABLE,
         ) from e
 
 
@@ -146,10 +147,10 @@ def _require_same_table(table: Table, state: CheckpointState) -> None:
             f" Another run is at work. This one stops; nothing of its batch was committed."
         )
     if table.table_id != state.table_id:
-        raise Refused("the table was replaced while the batch was being read", kind="table_replaced")
+        raise Refused("the table was replaced while the batch was being read", kind=Kind.TABLE_REPLACED)
     table.check_writable()  # a constraint or a feature may be new
     if table.schema_fingerprint != state.schema_fingerprint:
         raise Temporary(
             "the table's schema was changed while the batch was being read; nothing of it was committed. Run again.",
-            kind="schema_changed",
+            kind=Kind.SCHEMA_CHANGED,
         )

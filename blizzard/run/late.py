@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from blizzard.core.kinds import Kind
 from blizzard.core.late import LatePolicy, Unexpected, files_to_take_up
 from blizzard.core.look import Listed, digest_files, settled_files, young_files
 from blizzard.core.state import GIVEN_UP, CheckpointState, RecordsRead, SourceState, entry_bytes
@@ -78,18 +79,18 @@ class FilesToTakeUp:
         # One that is too long for that is taken alone, when nothing else is in progress.
         return self._waiting[: count or int(not named)]
 
-    def _apply(self, paths: tuple[str, ...], policy: str, kind: str, why: str) -> None:
+    def _apply(self, paths: tuple[str, ...], policy: str, what: str, why: str) -> None:
         if not paths:
             return
         if policy == "fail":
             raise BadData(
-                f"{len(paths)} files are {kind}: {why}: {_listed_names(paths)}. Nothing was read, since"
-                f" {kind}_files.policy is fail. {_ONE_BY_ONE[kind]}",
-                kind=f"{kind}_files",
+                f"{len(paths)} files are {what}: {why}: {_listed_names(paths)}. Nothing was read, since"
+                f" {what}_files.policy is fail. {_ONE_BY_ONE[what]}",
+                kind=Kind(f"{what}_files"),
             )
-        tell(self._progress, paths, f"{kind}: {why}; {_DONE[policy]}")
+        tell(self._progress, paths, f"{what}: {why}; {_DONE[policy]}")
         if policy == "quarantine":
-            self.given_up |= dict.fromkeys(paths, kind)
+            self.given_up |= dict.fromkeys(paths, what)
 
     def _apply_unclear(self, paths: tuple[str, ...]) -> None:
         if not paths:
@@ -102,7 +103,7 @@ class FilesToTakeUp:
                 f" skip --file NAME --yes. One that it does not: blizzard checkpoint reset --file NAME --from-record 0"
                 f" --yes. Or all at once, for one run: --set late_files.unclear=ignore if it holds every one of"
                 f" them (others would be lost), =ingest if it holds none (others would be doubled).",
-                kind="late_unclear",
+                kind=Kind.LATE_UNCLEAR,
             )
         tell(
             self._progress,

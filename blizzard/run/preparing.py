@@ -6,6 +6,7 @@ import copy
 
 from blizzard.config.load import Config
 from blizzard.config.request import Request
+from blizzard.core.kinds import Kind
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError, SchemaError
 from blizzard.schema import DeltaSchema
@@ -29,7 +30,7 @@ def parse_policy(config: Config) -> ParsePolicy:
         raise ConfigError(
             "schema.evolution widen needs a committer that can change the type of a column, which delta-rs cannot; use"
             " add_columns, and widen the column with Spark",
-            kind="not_built",
+            kind=Kind.NOT_BUILT,
         )
     return ParsePolicy(
         json_in_strings=config["schema.json_in_strings"] == "keep",
@@ -108,5 +109,5 @@ def check_given_schema(given: DeltaSchema | None, layout: TableLayout, config: C
             "the given schema does not fit the table: "
             + "; ".join(differences)
             + ". Leave --schema out to use the table's.",
-            kind="schema_mismatch",
+            kind=Kind.SCHEMA_MISMATCH,
         )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from blizzard.core.adopt import Adoption, adoption_warnings, check_rust_reader, decide_adoption
 from blizzard.core.bad import BadPolicy
 from blizzard.core.batch import RunIdentity, state_before
+from blizzard.core.kinds import Kind
 from blizzard.core.late import (
     EVERYTHING,
     LatePolicy,
@@ -64,7 +65,9 @@ class RunSettings:
 def check_start_from(start_from: StartFrom | None, listing: Sequence[SourceFile]) -> None:
     """A misspelt name would skip everything, or nothing."""
     if start_from is not None and start_from.after is not None and find_file(listing, start_from.after) is None:
-        raise ConfigError(f"--start-from after:{start_from.after}: there is no such file in the source", kind="usage")
+        raise ConfigError(
+            f"--start-from after:{start_from.after}: there is no such file in the source", kind=Kind.USAGE
+        )
 
 
 def state_to_go_on_from(
@@ -248,7 +251,7 @@ class Start:
         self._ports.place.create(self._settings.pipeline)
         table = self._ports.place.open()
         if table is None:
-            raise Refused("the table was created and is gone again", kind="table_create")
+            raise Refused("the table was created and is gone again", kind=Kind.TABLE_CREATE)
         return table
 
     def take_up_late(self, state: CheckpointState) -> CheckpointState:
@@ -260,7 +263,7 @@ class Start:
         table.check_writable()
         if table.schema_fingerprint != self._ports.ingestor.schema_fingerprint:
             raise Temporary(
-                "the table's schema was changed, or another driver made it. Run again.", kind="schema_changed"
+                "the table's schema was changed, or another driver made it. Run again.", kind=Kind.SCHEMA_CHANGED
             )
 
     def _state_before(self, recovery: Resume | Fresh, table: Table) -> CheckpointState:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from blizzard.core.kinds import Kind
 from blizzard.errors import SchemaError
 from blizzard.schema import ColumnPath, DeltaType, quote_name, show_column, show_path
 from blizzard.schema.ddl import parse_ddl, show_type
@@ -196,7 +197,7 @@ def derived_columns(fields: Sequence[dict[str, Any]]) -> tuple[DerivedColumn, ..
             raise SchemaError(
                 f"{where}: its {METADATA_KEY} says {text!r}, which this version of blizzard does not know; use the"
                 f" version that made the table",
-                kind="layout_unknown",
+                kind=Kind.LAYOUT_UNKNOWN,
             ) from e
         found.append(DerivedColumn(name=field["name"], type_name=field["type"], derivation=derivation))
     times = {column.name for column in found if isinstance(column.derivation, TimePart)}

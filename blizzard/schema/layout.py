@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from blizzard.core.kinds import Kind
 from blizzard.errors import SchemaError
 from blizzard.schema import DeltaSchema, fold_name, quote_name, show_column
 from blizzard.schema.ddl import show_type
@@ -108,7 +109,7 @@ def _check_partitioning(
 def _mismatch(problem: str) -> SchemaError:
     return SchemaError(
         f"{problem}. The layout is chosen when a table is made: leave the option out, or make another table",
-        kind="layout_mismatch",
+        kind=Kind.LAYOUT_MISMATCH,
     )
 
 

@@ -22,6 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
+from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError
 from blizzard.text.printing import json_text
 
@@ -114,14 +115,14 @@ class ApiServer:
         if not _is_loopback(host) and not token:
             raise ConfigError(
                 f"the API at {address} could be reached from elsewhere: set api.token, or bind it to 127.0.0.1",
-                kind="api_token",
+                kind=Kind.API_TOKEN,
             )
         handler = _handler(dict(gets), dict(posts), token)
         try:
             self._server = _Server((host, port), handler)
         except OSError as e:
             why = "is in use; choose another" if e.errno == errno.EADDRINUSE else f"cannot be bound: {e.strerror}"
-            raise ConfigError(f"the API's address {address} {why}", kind="port_in_use") from e
+            raise ConfigError(f"the API's address {address} {why}", kind=Kind.PORT_IN_USE) from e
         # The interval is how long closing it takes.
         serve = partial(self._server.serve_forever, poll_interval=0.1)
         self._thread = threading.Thread(target=serve, name="blizzard-api", daemon=True)
@@ -140,7 +141,7 @@ def parse_address(text: str) -> tuple[str, int]:
     """`HOST:PORT`, `[::1]:PORT`, or `:PORT` and `PORT` for loopback. Port 0 is any that is free."""
     host, _, port = text.rpartition(":")
     if not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
-        raise ConfigError(f"an address is HOST:PORT, such as 127.0.0.1:8080, not {text[:100]!r}", kind="usage")
+        raise ConfigError(f"an address is HOST:PORT, such as 127.0.0.1:8080, not {text[:100]!r}", kind=Kind.USAGE)
     return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 

@@ -14,6 +14,7 @@ from queue import Empty, Full, Queue
 from threading import Event
 from typing import Any
 
+from blizzard.core.kinds import Kind
 from blizzard.core.late import EVERYTHING, Scope
 from blizzard.core.state import prefix_of
 from blizzard.core.types import Listing, SourceFile
@@ -105,7 +106,7 @@ def _wanted(files: Iterable[SourceFile], matches: re.Pattern[str], source: Sourc
         if "\ufffd" in name or "\0" in name:
             raise BadFile(
                 f"the key {join(source.root, name)!r} is not UTF-8, so no checkpoint can hold it. Rename the object.",
-                kind="source_name",
+                kind=Kind.SOURCE_NAME,
             )
         yield file
 

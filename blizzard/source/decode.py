@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from isal import igzip, isal_zlib
 
+from blizzard.core.kinds import Kind
 from blizzard.core.types import Slice
 from blizzard.store.files import FileChanged, FileUnavailable, Store
 
@@ -32,7 +33,7 @@ class ByteStream(Protocol):
 class UnreadableSource(Exception):
     """A source file that cannot be used. `kind` is stable."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: Kind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
 
@@ -44,7 +45,7 @@ def open_stream(store: Store, piece: Slice, compression: str) -> Iterator[ByteSt
         with store.open_pinned(piece) as file:
             yield _decompress(file, piece.path, compression)
     except FileChanged as e:
-        raise UnreadableSource("source_changed", str(e)) from e
+        raise UnreadableSource(Kind.SOURCE_CHANGED, str(e)) from e
     except FileUnavailable as e:
         raise UnreadableSource(e.kind, str(e)) from e
 
@@ -58,7 +59,8 @@ def _decompress(file: BufferedReader, name: str, compression: str) -> ByteStream
     if said != found:
         what = f"the file is {found}" if found != "none" else f"the file is not {said}"
         raise UnreadableSource(
-            "wrong_compression", f"{what}, though its name or source.compression says {said}; rename it or set the key"
+            Kind.WRONG_COMPRESSION,
+            f"{what}, though its name or source.compression says {said}; rename it or set the key",
         )
     match found:
         case "gzip":
@@ -79,9 +81,9 @@ class _Gzip:
         try:
             return bytes(self._stream.read(size))
         except EOFError as e:
-            raise UnreadableSource("truncated", f"the file ends in the middle of its gzip stream: {e}") from e
+            raise UnreadableSource(Kind.TRUNCATED, f"the file ends in the middle of its gzip stream: {e}") from e
         except _DAMAGED_GZIP as e:
-            raise UnreadableSource("corrupt", f"the gzip stream is damaged: {e}") from e
+            raise UnreadableSource(Kind.CORRUPT, f"the gzip stream is damaged: {e}") from e
 
 
 class _Zstd:
@@ -96,7 +98,7 @@ class _Zstd:
         except OSError as e:
             if e.errno is not None:
                 raise  # the disk's trouble, and worth a retry; Arrow's word on a damaged stream has no number
-            kind = "truncated" if "Truncated" in str(e) else "corrupt"
+            kind = Kind.TRUNCATED if "Truncated" in str(e) else Kind.CORRUPT
             raise UnreadableSource(kind, f"the zstd stream is damaged or ends too early: {e}") from e
 
 

@@ -15,6 +15,7 @@ from functools import lru_cache
 
 from wcmatch import glob
 
+from blizzard.core.kinds import Kind
 from blizzard.core.late import EVERYTHING, Scope
 from blizzard.core.names import is_below, is_name
 from blizzard.core.types import Listing, SourceFile, seen_since
@@ -34,7 +35,7 @@ def list_source(source: SourceLocation, scope: Scope = EVERYTHING) -> Listing:
         return list_bucket(source, compile_pattern(source.pattern), scope)
     if not os.path.isdir(source.root):
         what = "is not a folder" if os.path.exists(source.root) else "does not exist"
-        raise ConfigError(f"the source {source.root} {what}", kind="source_not_found")
+        raise ConfigError(f"the source {source.root} {what}", kind=Kind.SOURCE_NOT_FOUND)
     matches = compile_pattern(source.pattern)
     paths: list[str] = []
     sizes, mtimes_ns, seen_ms = array("q"), array("q"), array("q")
@@ -50,11 +51,11 @@ def list_source(source: SourceLocation, scope: Scope = EVERYTHING) -> Listing:
             mtimes_ns.append(info.st_mtime_ns)
             seen_ms.append(seen_ms_of(info))
     except PermissionError as e:
-        raise ConfigError(f"the source cannot be listed: {e}", kind="source_not_readable") from e
+        raise ConfigError(f"the source cannot be listed: {e}", kind=Kind.SOURCE_NOT_READABLE) from e
     except FileNotFoundError as e:
-        raise Temporary(f"the source changed while it was listed: {e}", kind="source_changed") from e
+        raise Temporary(f"the source changed while it was listed: {e}", kind=Kind.SOURCE_CHANGED) from e
     except OverflowError as e:
-        raise BadFile(f"{path} has a modification time that is out of range", kind="source_not_readable") from e
+        raise BadFile(f"{path} has a modification time that is out of range", kind=Kind.SOURCE_NOT_READABLE) from e
     return Listing(paths, sizes, mtimes_ns, seen_ms, asides)
 
 
@@ -94,9 +95,9 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
             pattern, flags=glob.GLOBSTAR | glob.BRACE | glob.DOTGLOB | glob.FORCEUNIX | glob.CASE
         )
     except Exception as e:
-        raise ConfigError(f"source.pattern {pattern!r} is not a glob: {e}", kind="usage") from e
+        raise ConfigError(f"source.pattern {pattern!r} is not a glob: {e}", kind=Kind.USAGE) from e
     if negative or not positive:
-        raise ConfigError(f"source.pattern {pattern!r} is not a glob", kind="usage")
+        raise ConfigError(f"source.pattern {pattern!r} is not a glob", kind=Kind.USAGE)
     return re.compile("|".join(f"(?:{p})" for p in positive))
 
 
@@ -117,7 +118,7 @@ def _walk(
                     raise BadFile(
                         f"{entry.path} is a link to a folder: following it could read files twice, or without end."
                         f" Remove it, or name the folder it points to as the source.",
-                        kind="source_linked_folder",
+                        kind=Kind.SOURCE_LINKED_FOLDER,
                     )
                 inside = 0
                 for file in _walk(root, path + "/", matches, only):
@@ -127,7 +128,7 @@ def _walk(
                     raise BadFile(
                         f"{os.path.join(root, path)} is a folder with the name of a data file and holds none."
                         f" Remove it, or narrow source.pattern.",
-                        kind="source_is_directory",
+                        kind=Kind.SOURCE_IS_DIRECTORY,
                     )
             elif matches.match(path):
                 yield path, _stat(entry, path)
@@ -139,12 +140,12 @@ def _stat(entry: os.DirEntry[str], path: str) -> os.stat_result:
     except UnicodeEncodeError as e:
         raise BadFile(
             f"the name {os.fsencode(entry.path)!r} is not UTF-8, so no checkpoint can hold it. Rename the file.",
-            kind="source_name",
+            kind=Kind.SOURCE_NAME,
         ) from e
     try:
         info = entry.stat()
     except OSError as e:
-        raise BadFile(f"{entry.path} cannot be read: {e.strerror}", kind="source_not_readable") from e
+        raise BadFile(f"{entry.path} cannot be read: {e.strerror}", kind=Kind.SOURCE_NOT_READABLE) from e
     if not stat.S_ISREG(info.st_mode):
-        raise BadFile(f"{entry.path} is not a regular file", kind="source_not_readable")
+        raise BadFile(f"{entry.path} is not a regular file", kind=Kind.SOURCE_NOT_READABLE)
     return info

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from blizzard.core.bad import NotARecord
 from blizzard.core.types import Slice, SourceFile
-from blizzard.errors import BadRecord
 from blizzard.source.decode import UnreadableSource, open_stream
 from blizzard.source.lines import Block, read_blocks
 from blizzard.source.uri import SourceLocation
@@ -40,7 +40,7 @@ class Sample:
     max_record_bytes: int
     max_records: int
     max_files: int
-    parse: Callable[[bytes], Record]  # raises BadRecord
+    parse: Callable[[bytes], Record]  # raises NotARecord
 
     records: int = 0
     files: int = 0
@@ -96,7 +96,7 @@ class Sample:
                 return
             try:
                 record = self.parse(line)
-            except BadRecord as e:
+            except NotARecord as e:
                 self._count_bad(f"{path} line {block.first_line + i + 1}: {e}")
             else:
                 self.records += 1

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote
 
+from blizzard.core.kinds import Kind
 from blizzard.core.overlap import DEFAULT_PATTERN
 from blizzard.core.types import SourceIdentity
 from blizzard.errors import ConfigError
@@ -44,11 +45,11 @@ def locate_source(
     only = None
     if _GLOB.search(path) and not _exists(path, access):
         if pattern is not None:
-            raise ConfigError("the source already has a pattern; leave source.pattern out", kind="usage")
+            raise ConfigError("the source already has a pattern; leave source.pattern out", kind=Kind.USAGE)
         folder, pattern = _split_glob(path)
     elif _is_file(path, access):
         if pattern is not None:
-            raise ConfigError(f"source {uri!r} is one file; leave source.pattern out", kind="usage")
+            raise ConfigError(f"source {uri!r} is one file; leave source.pattern out", kind=Kind.USAGE)
         folder, only = path.rsplit("/", 1)
         folder = folder or "/"
         pattern = re.sub(r"([*?\[\]{}!\\])", r"\\\1", only)
@@ -87,7 +88,7 @@ def _split_glob(path: str) -> tuple[str, str]:
     parts = rest.split("/")
     first = next(i for i, part in enumerate(parts) if _GLOB.search(part))
     if scheme and first == 0:
-        raise ConfigError(f"source {path!r}: a bucket cannot be a pattern", kind="usage")
+        raise ConfigError(f"source {path!r}: a bucket cannot be a pattern", kind=Kind.USAGE)
     folder = "/".join(parts[:first])
     return (f"{scheme}://{folder}" if scheme else folder or "/"), "/".join(parts[first:])
 

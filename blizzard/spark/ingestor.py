@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from blizzard.core.kinds import Kind
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, TaskReport
 from blizzard.errors import BlizzardError, ConfigError, Temporary
 from blizzard.schema import DeltaSchema
@@ -95,12 +96,12 @@ class SparkIngestor:
             raise failure_of(job.error) from job.error
         reports = tuple(sorted((pickle.loads(row) for row in job.rows), key=lambda r: r.slot))
         if [r.slot for r in reports] != [t.slot for t in plan.tasks]:
-            raise Temporary(f"Spark returned {len(reports)} reports for {len(plan.tasks)} tasks", kind="spark_job")
+            raise Temporary(f"Spark returned {len(reports)} reports for {len(plan.tasks)} tasks", kind=Kind.SPARK_JOB)
         return BatchResult(reports=reports)
 
 
 def _cancelled() -> Temporary:
-    return Temporary("the batch was cancelled by a signal; nothing of it was committed", kind="interrupted")
+    return Temporary("the batch was cancelled by a signal; nothing of it was committed", kind=Kind.INTERRUPTED)
 
 
 class _EndMarker:
@@ -209,7 +210,7 @@ def failure_of(error: BaseException) -> BlizzardError:
         return ConfigError(
             f"driver and executors run different Pythons: {_line_with(text, 'PYTHON_VERSION_MISMATCH')} Give both the"
             f" same with --archives and spark.pyspark.python, see docs/deploy-cluster.md.",
-            kind="python_mismatch",
+            kind=Kind.PYTHON_MISMATCH,
         )
     missing = _NO_ENVIRONMENT.search(text)
     if missing is not None:
@@ -217,14 +218,14 @@ def failure_of(error: BaseException) -> BlizzardError:
         return ConfigError(
             f"the executors have no {what}. Give them blizzard's environment with --archives and spark.pyspark.python,"
             f" see docs/deploy-cluster.md.",
-            kind="worker_environment",
+            kind=Kind.WORKER_ENVIRONMENT,
         )
     if any(sign in text for sign in _CONNECT_GONE):
         return spark_gone()
     failure = failure_to_write(text, "what Spark keeps on this machine, or on an executor's,")
-    if failure is not None and failure.kind == "disk_full":
+    if failure is not None and failure.kind == Kind.DISK_FULL:
         return failure
-    return Temporary(f"the Spark job failed: {_first_line(error)}", kind="spark_job")
+    return Temporary(f"the Spark job failed: {_first_line(error)}", kind=Kind.SPARK_JOB)
 
 
 def _line_with(text: str, part: str) -> str:

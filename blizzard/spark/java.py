@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 
+from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError
 
 
@@ -49,7 +50,7 @@ def require_java() -> None:
     if find_java() is None:
         home = os.environ.get("JAVA_HOME")
         where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on PATH"
-        raise ConfigError(f"Spark needs Java 17: {where}. Install a JDK 17 or set JAVA_HOME.", kind="no_java")
+        raise ConfigError(f"Spark needs Java 17: {where}. Install a JDK 17 or set JAVA_HOME.", kind=Kind.NO_JAVA)
 
 
 def check_java_after_failure(spark_version: str) -> None:
@@ -60,5 +61,5 @@ def check_java_after_failure(spark_version: str) -> None:
         raise ConfigError(
             f"the JVM did not start: {java} is Java {version}, and {describe_fit(spark_version)}. Install one of them"
             f" and set JAVA_HOME.",
-            kind="wrong_java",
+            kind=Kind.WRONG_JAVA,
         )

@@ -16,6 +16,7 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
 
+from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError, Temporary, connect_without_jvm
 from blizzard.spark.gone import is_gone, keep_quiet_about_its_end, raise_if_gone
 from blizzard.spark.java import check_java_after_failure, require_java
@@ -126,7 +127,7 @@ def _start(conf: Mapping[str, str], with_delta: bool) -> tuple[Any, bool]:
     except Exception as e:
         if not submitted:
             check_java_after_failure(pyspark.__version__)
-        raise Temporary(f"the Spark session could not be started: {_line(e)}", kind="spark_session") from e
+        raise Temporary(f"the Spark session could not be started: {_line(e)}", kind=Kind.SPARK_SESSION) from e
 
 
 def require_spark(version: str) -> None:
@@ -134,7 +135,7 @@ def require_spark(version: str) -> None:
         raise ConfigError(
             f"Spark {version} is not supported: blizzard runs on Spark 3.5 and 4. Run it on such a cluster, or install"
             f" such a pyspark.",
-            kind="spark_version",
+            kind=Kind.SPARK_VERSION,
         )
 
 
@@ -159,10 +160,10 @@ def _connect(remote: str, conf: Mapping[str, str], with_delta: bool) -> Any:
     except ImportError as e:
         raise ConfigError(
             f"Spark Connect needs packages that are not installed: pip install 'blizzard[connect]' ({_line(e)})",
-            kind="no_connect",
+            kind=Kind.NO_CONNECT,
         ) from e
     except Exception as e:
-        raise Temporary(f"the Spark Connect server did not answer: {_line(e)}", kind="spark_session") from e
+        raise Temporary(f"the Spark Connect server did not answer: {_line(e)}", kind=Kind.SPARK_SESSION) from e
     require_spark(version)
     return session
 
@@ -178,13 +179,13 @@ def _require_listener(remote: str) -> None:
         host = ""
     if not remote.startswith("sc://") or not host:
         raise ConfigError(
-            f"spark.remote {remote.split(';', maxsplit=1)[0]!r}: such a URL is sc://HOST:PORT", kind="usage"
+            f"spark.remote {remote.split(';', maxsplit=1)[0]!r}: such a URL is sc://HOST:PORT", kind=Kind.USAGE
         )
     try:
         socket.create_connection((host, port), timeout=10).close()
     except OSError as e:
         raise Temporary(
-            f"no Spark Connect server answers at {host}:{port}: {e.strerror or e}", kind="spark_session"
+            f"no Spark Connect server answers at {host}:{port}: {e.strerror or e}", kind=Kind.SPARK_SESSION
         ) from e
 
 
@@ -205,7 +206,7 @@ def _with_delta(builder: Any, conf: Mapping[str, str]) -> Any:
         raise ConfigError(
             "the delta-spark committer needs Delta's JARs: pip install delta-spark, or name them with"
             " spark.conf.spark.jars.packages",
-            kind="no_delta_jars",
+            kind=Kind.NO_DELTA_JARS,
         ) from e
     return configure_spark_with_delta_pip(builder)
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError
 from blizzard.store.retry import RetryPolicy
 from blizzard.store.uri import is_local, split_bucket
@@ -118,7 +119,7 @@ class Access:
             try:
                 token = json.loads(inline)
             except ValueError:  # whose text would show a part of the key
-                raise ConfigError("GOOGLE_SERVICE_ACCOUNT_KEY is not JSON", kind="bad_credentials") from None
+                raise ConfigError("GOOGLE_SERVICE_ACCOUNT_KEY is not JSON", kind=Kind.BAD_CREDENTIALS) from None
         if self.is_set("GOOGLE_SKIP_SIGNATURE"):
             token = "anon"
         return {"token": token, "endpoint_url": self.get("GOOGLE_BASE_URL")}
@@ -164,11 +165,11 @@ def make_access(
             learn(value)
         if name == "AWS_PROFILE":
             raise ConfigError(
-                f"{what}.{raw}: choose a profile by the environment variable AWS_PROFILE", kind="unknown_key"
+                f"{what}.{raw}: choose a profile by the environment variable AWS_PROFILE", kind=Kind.UNKNOWN_KEY
             )
         if name not in KNOWN_OPTIONS:
             near = difflib.get_close_matches(name, sorted(KNOWN_OPTIONS), n=1, cutoff=0.0)
-            raise ConfigError(f"unknown key {what}.{raw}; did you mean {near[0]}?", kind="unknown_key")
+            raise ConfigError(f"unknown key {what}.{raw}; did you mean {near[0]}?", kind=Kind.UNKNOWN_KEY)
         checked[name] = str(value).lower() if isinstance(value, bool) else str(value)
     return Access(options=tuple(sorted(checked.items())), retry=retry, read_timeout_s=read_timeout_s)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+from blizzard.core.kinds import Kind
 from blizzard.core.types import Slice, SourceFile
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.store.access import Access
@@ -34,18 +35,18 @@ _NO_BLOB = ("BlobNotFound", "ResourceNotFound", "PathNotFound")
 _TAKEN = ("BlobAlreadyExists", "ConditionNotMet", "PathAlreadyExists")
 _UNKNOWN_CALLER = ("ClientAuthenticationError", "CredentialUnavailableError")
 _ADVICE = {
-    "ContainerNotFound": ("no_bucket", "there is no such container. Check the name and the account."),
-    "ContainerBeingDeleted": ("no_bucket", "the container is being deleted."),
-    "InvalidResourceName": ("no_bucket", "this is no valid name of a container."),
-    "AuthenticationFailed": ("bad_credentials", "the credentials are not accepted. Check key, token and clock."),
-    "InvalidAuthenticationInfo": ("bad_credentials", "the credentials are not accepted. Check them."),
-    "NoAuthenticationInformation": ("no_credentials", "no credentials were given, and the container is not public."),
-    "AuthorizationFailure": ("access_denied", "access is denied. Check the rights and the account's firewall."),
-    "AuthorizationPermissionMismatch": ("access_denied", "access is denied. Check the rights of these credentials."),
-    "AuthorizationProtocolMismatch": ("access_denied", "the token is for https only."),
-    "AuthorizationSourceIPMismatch": ("access_denied", "the token is not for this machine's address."),
-    "AccountIsDisabled": ("access_denied", "the account is disabled."),
-    "PublicAccessNotPermitted": ("no_credentials", "no credentials were given, and the container is not public."),
+    "ContainerNotFound": (Kind.NO_BUCKET, "there is no such container. Check the name and the account."),
+    "ContainerBeingDeleted": (Kind.NO_BUCKET, "the container is being deleted."),
+    "InvalidResourceName": (Kind.NO_BUCKET, "this is no valid name of a container."),
+    "AuthenticationFailed": (Kind.BAD_CREDENTIALS, "the credentials are not accepted. Check key, token and clock."),
+    "InvalidAuthenticationInfo": (Kind.BAD_CREDENTIALS, "the credentials are not accepted. Check them."),
+    "NoAuthenticationInformation": (Kind.NO_CREDENTIALS, "no credentials were given, and the container is not public."),
+    "AuthorizationFailure": (Kind.ACCESS_DENIED, "access is denied. Check the rights and the account's firewall."),
+    "AuthorizationPermissionMismatch": (Kind.ACCESS_DENIED, "access is denied. Check the rights of these credentials."),
+    "AuthorizationProtocolMismatch": (Kind.ACCESS_DENIED, "the token is for https only."),
+    "AuthorizationSourceIPMismatch": (Kind.ACCESS_DENIED, "the token is not for this machine's address."),
+    "AccountIsDisabled": (Kind.ACCESS_DENIED, "the account is disabled."),
+    "PublicAccessNotPermitted": (Kind.NO_CREDENTIALS, "no credentials were given, and the container is not public."),
 }
 
 
@@ -82,7 +83,7 @@ class AzureStore(ObjectStore):
         if account and found != account:  # AZURE_STORAGE_CONNECTION_STRING goes before everything else
             raise ConfigError(
                 f"{self._root} is in the account {account}, but the environment's connection string is for {found}",
-                kind="bad_credentials",
+                kind=Kind.BAD_CREDENTIALS,
             )
         return fs
 
@@ -261,7 +262,7 @@ class AzureStore(ObjectStore):
                     raise FileChanged(CHANGED) from e
                 if code == "BlobArchived":
                     raise FileUnavailable(
-                        "archived", "the blob is in the archive tier. Rehydrate it; it is tried again by every run"
+                        Kind.ARCHIVED, "the blob is in the archive tier. Rehydrate it; it is tried again by every run"
                     ) from e
                 raise
 
@@ -285,7 +286,7 @@ class AzureStore(ObjectStore):
             return ConfigError(
                 f"{where}: no credentials were found, or they are not accepted. Set storage_options, the environment,"
                 f" or run under a managed identity.",
-                kind="no_credentials",
+                kind=Kind.NO_CREDENTIALS,
             )
         return super()._explain(what, error)
 

@@ -11,6 +11,7 @@ import os
 import re
 import traceback
 
+from blizzard.core.kinds import Kind
 from blizzard.errors import BlizzardError, ConfigError, Temporary
 
 _TRACEBACK_VARIABLE = "BLIZZARD_TRACEBACK"
@@ -47,9 +48,9 @@ def failure_to_write(error: BaseException | str, what: str, *, then: str = "") -
     text = f"{what} cannot be written: {said(error)}.{' ' if then else ''}{then}"
     number = errno_of(error)
     if number in _FULL:
-        return Temporary(f"{text} Make space, and run again.", kind="disk_full")
+        return Temporary(f"{text} Make space, and run again.", kind=Kind.DISK_FULL)
     if number in _NOT_ALLOWED:
-        return ConfigError(f"{text} Give the user who runs this the right to write there.", kind="not_writable")
+        return ConfigError(f"{text} Give the user who runs this the right to write there.", kind=Kind.NOT_WRITABLE)
     return None
 
 
@@ -72,9 +73,9 @@ def known_failure(error: BaseException) -> BlizzardError | None:
     if error.errno in (*_FULL, errno.EROFS):
         return failure_to_write(error, what)
     if error.errno in _NOT_ALLOWED:
-        return ConfigError(f"{what}: {error.strerror}. Check its rights.", kind="access_denied")
+        return ConfigError(f"{what}: {error.strerror}. Check its rights.", kind=Kind.ACCESS_DENIED)
     if error.errno in _NO_PATH:
-        return ConfigError(f"{what} cannot be used: {error.strerror}", kind="unusable_path")
+        return ConfigError(f"{what} cannot be used: {error.strerror}", kind=Kind.UNUSABLE_PATH)
     if error.errno in _MAY_PASS:
         return Temporary(f"{what}: {error.strerror}. Run again.")
     return None

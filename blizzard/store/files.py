@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from io import BufferedReader
 from typing import Any, BinaryIO, Protocol
 
+from blizzard.core.kinds import Kind
 from blizzard.core.types import Slice, SourceFile
 
 
@@ -21,7 +22,7 @@ class FileChanged(Exception):
 class FileUnavailable(Exception):
     """This one file cannot be had now, and nothing says that its bytes are damaged. `kind` is stable."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: Kind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
 

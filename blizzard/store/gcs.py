@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import orjson
 
+from blizzard.core.kinds import Kind
 from blizzard.core.types import Slice, SourceFile
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.store.files import FileChanged
@@ -279,17 +280,17 @@ class GcsStore(ObjectStore):
         where = f"{what} at {self._root}"
         match error:
             case GcsAnswer(status=404):
-                return ConfigError(f"{where}: there is no such bucket. Check the name.", kind="no_bucket")
+                return ConfigError(f"{where}: there is no such bucket. Check the name.", kind=Kind.NO_BUCKET)
             case GcsAnswer(status=401):
                 return ConfigError(
                     f"{where}: no credentials were found, or they are not accepted. Set GOOGLE_APPLICATION_CREDENTIALS,"
                     f" storage_options, or run under a service account.",
-                    kind="no_credentials",
+                    kind=Kind.NO_CREDENTIALS,
                 )
             case GcsAnswer(status=400, said=said) if "bucket" in said:
-                return ConfigError(f"{where}: this is no valid name of a bucket.", kind="no_bucket")
+                return ConfigError(f"{where}: this is no valid name of a bucket.", kind=Kind.NO_BUCKET)
         if type(error).__module__.startswith("google.auth"):
-            return ConfigError(f"{where}: the credentials are not accepted. Check them.", kind="bad_credentials")
+            return ConfigError(f"{where}: the credentials are not accepted. Check them.", kind=Kind.BAD_CREDENTIALS)
         return super()._explain(what, error)
 
     def _is_passing(self, error: BaseException) -> bool:
@@ -352,7 +353,7 @@ class _ResumableSink(PartSink):
                 if have is not None and (have <= before or (is_last and have == end)):
                     raise ConnectionError(f"{have} of {end} bytes were taken")
             if have is None and not is_last:
-                raise ConfigError(f"{self._name} was finished by the store before its end", kind="store")
+                raise ConfigError(f"{self._name} was finished by the store before its end", kind=Kind.STORE)
 
         try:
             self._store._ask(f"writing {self._name}", send)

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from blizzard.core.kinds import Kind
 from blizzard.core.types import Slice, SourceFile
 from blizzard.store import aside
 from blizzard.store.durable import sync
@@ -88,7 +89,7 @@ class LocalStore:
         except FileNotFoundError as e:
             raise FileChanged("the file is gone since it was listed") from e
         except OSError as e:
-            kind = "unavailable" if e.errno in _PASSES else "unreadable"
+            kind = Kind.UNAVAILABLE if e.errno in _PASSES else Kind.UNREADABLE
             raise FileUnavailable(kind, f"the file cannot be opened: {e.strerror}") from e
         with file:
             _check_unchanged(file, piece)

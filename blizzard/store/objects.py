@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from fsspec.asyn import sync
 
+from blizzard.core.kinds import Kind
 from blizzard.core.types import Slice, SourceFile
 from blizzard.errors import BlizzardError, ConfigError, Temporary
 from blizzard.store.access import Access
@@ -139,10 +140,12 @@ class ObjectStore:
         said = redact(str(error)) or type(error).__name__
         text = f"{what} at {self._root}: {said}"
         if isinstance(error, PermissionError) or _status_of(error) in (401, 403):
-            return ConfigError(f"{text}. Check the credentials and their rights.", kind="access_denied")
+            return ConfigError(f"{text}. Check the credentials and their rights.", kind=Kind.ACCESS_DENIED)
         if self._is_passing(error):
-            return Temporary(f"{text}. Tried {self._access.retry.attempts} times. Run again.", kind="store_unavailable")
-        return ConfigError(text, kind="store")
+            return Temporary(
+                f"{text}. Tried {self._access.retry.attempts} times. Run again.", kind=Kind.STORE_UNAVAILABLE
+            )
+        return ConfigError(text, kind=Kind.STORE)
 
     # What they have in common.
 
@@ -233,7 +236,7 @@ class ObjectStore:
             said = redact(str(e))
             raise ConfigError(
                 f"no connection to {self._root} can be made: {said}. Check the credentials and storage_options.",
-                kind="bad_credentials",
+                kind=Kind.BAD_CREDENTIALS,
             ) from e
 
     def _in_loop(self, coroutine: Callable[..., Any], *given: Any, times: int, **named: Any) -> Any:
@@ -256,7 +259,7 @@ class ObjectStore:
             raise FileChanged(CHANGED)
 
     def _about_one_file(self, error: BlizzardError) -> FileUnavailable:
-        return FileUnavailable("unavailable" if isinstance(error, Temporary) else "unreadable", str(error))
+        return FileUnavailable(Kind.UNAVAILABLE if isinstance(error, Temporary) else Kind.UNREADABLE, str(error))
 
     def _ask(self, what: str, call: Callable[[], _T]) -> _T:
         try:
@@ -288,7 +291,7 @@ def import_client(module: str, root: str) -> Any:
         scheme = root.split(":", 1)[0]
         package = module.partition(".")[0]
         asked = f"blizzard[{_EXTRAS[scheme]}]" if scheme in _EXTRAS else package
-        raise ConfigError(f"{scheme}:// needs the package {package}: pip install '{asked}'", kind="usage") from e
+        raise ConfigError(f"{scheme}:// needs the package {package}: pip install '{asked}'", kind=Kind.USAGE) from e
 
 
 def milliseconds(moment: Any) -> int:

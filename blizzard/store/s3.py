@@ -10,6 +10,7 @@ import s3fs
 from botocore import exceptions as boto
 from fsspec.asyn import sync
 
+from blizzard.core.kinds import Kind
 from blizzard.core.types import Slice, SourceFile
 from blizzard.errors import BlizzardError, ConfigError, Temporary
 from blizzard.store.access import Access
@@ -42,23 +43,26 @@ _PASSING: tuple[type[BaseException], ...] = (
     TimeoutError,
 )
 _ADVICE = {
-    "NoSuchBucket": ("no_bucket", "there is no such bucket. Check the name and the region."),
-    "AccessDenied": ("access_denied", "access is denied. Check the credentials and the rights of their role."),
-    "403": ("access_denied", "access is denied. Check the credentials and the rights of their role."),
-    "AllAccessDisabled": ("access_denied", "access is disabled."),
-    "InvalidAccessKeyId": ("bad_credentials", "the access key is not known there. Check the credentials."),
-    "SignatureDoesNotMatch": ("bad_credentials", "the secret key does not fit the access key. Check the credentials."),
-    "InvalidToken": ("bad_credentials", "the session token is not valid. Check the credentials."),
-    "ExpiredToken": ("bad_credentials", "the session token has expired. Renew the credentials."),
+    "NoSuchBucket": (Kind.NO_BUCKET, "there is no such bucket. Check the name and the region."),
+    "AccessDenied": (Kind.ACCESS_DENIED, "access is denied. Check the credentials and the rights of their role."),
+    "403": (Kind.ACCESS_DENIED, "access is denied. Check the credentials and the rights of their role."),
+    "AllAccessDisabled": (Kind.ACCESS_DENIED, "access is disabled."),
+    "InvalidAccessKeyId": (Kind.BAD_CREDENTIALS, "the access key is not known there. Check the credentials."),
+    "SignatureDoesNotMatch": (
+        Kind.BAD_CREDENTIALS,
+        "the secret key does not fit the access key. Check the credentials.",
+    ),
+    "InvalidToken": (Kind.BAD_CREDENTIALS, "the session token is not valid. Check the credentials."),
+    "ExpiredToken": (Kind.BAD_CREDENTIALS, "the session token has expired. Renew the credentials."),
     "RequestTimeTooSkewed": (
-        "clock_skew",
+        Kind.CLOCK_SKEW,
         "this machine's clock is more than 15 minutes away from the store's. Set it right.",
     ),
-    "PermanentRedirect": ("wrong_region", "the bucket is in another region. Set AWS_REGION."),
-    "301": ("wrong_region", "the bucket is in another region. Set AWS_REGION."),
-    "AuthorizationHeaderMalformed": ("wrong_region", "the request was signed for another region. Set AWS_REGION."),
-    "IllegalLocationConstraintException": ("wrong_region", "the bucket is in another region. Set AWS_REGION."),
-    "InvalidBucketName": ("no_bucket", "this is no valid name of a bucket."),
+    "PermanentRedirect": (Kind.WRONG_REGION, "the bucket is in another region. Set AWS_REGION."),
+    "301": (Kind.WRONG_REGION, "the bucket is in another region. Set AWS_REGION."),
+    "AuthorizationHeaderMalformed": (Kind.WRONG_REGION, "the request was signed for another region. Set AWS_REGION."),
+    "IllegalLocationConstraintException": (Kind.WRONG_REGION, "the bucket is in another region. Set AWS_REGION."),
+    "InvalidBucketName": (Kind.NO_BUCKET, "this is no valid name of a bucket."),
 }
 
 
@@ -212,7 +216,7 @@ class S3Store(ObjectStore):
                     raise FileChanged(CHANGED) from e
                 case "InvalidObjectState":
                     raise FileUnavailable(
-                        "archived", "the object is in an archive tier. Restore it; it is tried again by every run"
+                        Kind.ARCHIVED, "the object is in an archive tier. Restore it; it is tried again by every run"
                     ) from e
             raise
 
@@ -266,14 +270,14 @@ class S3Store(ObjectStore):
             return ConfigError(
                 f"{where}: no credentials were found. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE,"
                 f" storage_options, or run under a role.",
-                kind="no_credentials",
+                kind=Kind.NO_CREDENTIALS,
             )
         said = redact(str(error))
         if self._is_passing(error):
             return Temporary(
-                f"{where}: {said}. Tried {self._access.retry.attempts} times. Run again.", kind="store_unavailable"
+                f"{where}: {said}. Tried {self._access.retry.attempts} times. Run again.", kind=Kind.STORE_UNAVAILABLE
             )
-        return ConfigError(f"{where}: {said}", kind="store")
+        return ConfigError(f"{where}: {said}", kind=Kind.STORE)
 
 
 class _MultipartSink(PartSink):

@@ -10,6 +10,7 @@ import os
 import re
 from urllib.parse import quote, unquote, urlsplit
 
+from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError
 from blizzard.text.redaction import has_secret, redact
 
@@ -21,11 +22,11 @@ _OBJECT_STORES = ("s3", "gs", "abfss", "az", "memory")
 def locate(uri: str, *, what: str) -> str:
     """The root of a plain path or a URI: an absolute local path, or a URI in its one normal form."""
     if not uri:
-        raise ConfigError(f"the {what} is empty", kind="usage")
+        raise ConfigError(f"the {what} is empty", kind=Kind.USAGE)
     try:
         uri.encode()
     except UnicodeEncodeError as e:
-        raise ConfigError(f"the {what} {os.fsencode(uri)!r} is not UTF-8", kind="usage") from e
+        raise ConfigError(f"the {what} {os.fsencode(uri)!r} is not UTF-8", kind=Kind.USAGE) from e
     scheme = _SCHEME.match(uri)
     if scheme is None:
         return os.path.abspath(os.path.expanduser(uri))
@@ -37,16 +38,16 @@ def locate(uri: str, *, what: str) -> str:
         known = "file, s3 (s3a, s3n), gs, abfss, az"
         # `user:password@host` looks like a scheme too.
         given = scheme.group(0) + "…" if "@" in uri and "://" not in uri else uri
-        raise ConfigError(f"{what} {given!r}: {scheme.group(1)}: is not one of {known}", kind="unsupported_scheme")
+        raise ConfigError(f"{what} {given!r}: {scheme.group(1)}: is not one of {known}", kind=Kind.UNSUPPORTED_SCHEME)
     rest = uri[len(scheme.group(0)) :].removeprefix("//").rstrip("/")
     if not uri.startswith(scheme.group(0) + "//") or not rest or rest.startswith("/"):
-        raise ConfigError(f"{what} {uri!r}: such a URI has a bucket, {name}://bucket/path", kind="usage")
+        raise ConfigError(f"{what} {uri!r}: such a URI has a bucket, {name}://bucket/path", kind=Kind.USAGE)
     authority = rest.split("/", 1)[0]
     if ("@" in authority and (name != "abfss" or ":" in authority.split("@")[0])) or has_secret(uri):
         raise ConfigError(
             f"{what} {redact(uri)}: credentials have no place in a URI, which is stored and shown. Use the environment,"
             f" a profile, a role, or storage_options.",
-            kind="usage",
+            kind=Kind.USAGE,
         )
     if name == "abfss":
         rest = rest.replace(".blob.core.windows.net", ".dfs.core.windows.net", 1)
@@ -54,14 +55,14 @@ def locate(uri: str, *, what: str) -> str:
             raise ConfigError(
                 f"{what} {uri!r}: such a URI names container and account,"
                 f" abfss://container@account.dfs.core.windows.net/path",
-                kind="usage",
+                kind=Kind.USAGE,
             )
     return f"{name}://{rest}"
 
 
 def _local_path_of_uri(uri: str, scheme: str, what: str) -> str:
     if urlsplit(uri).netloc not in ("", "localhost"):
-        raise ConfigError(f"{what} {uri!r}: a file URI has three slashes, file:///path", kind="usage")
+        raise ConfigError(f"{what} {uri!r}: a file URI has three slashes, file:///path", kind=Kind.USAGE)
     # urlsplit would cut a '?' or '#' off a file name; they are ordinary characters in one.
     return os.path.abspath(unquote(uri[len(scheme) :].removeprefix("//localhost").removeprefix("//")))
 
@@ -70,7 +71,7 @@ def local_path(uri: str, *, what: str) -> str:
     """For what can only be on local disk."""
     root = locate(uri, what=what)
     if not is_local(root):
-        raise ConfigError(f"{what} {uri!r}: this has to be a local path", kind="unsupported_scheme")
+        raise ConfigError(f"{what} {uri!r}: this has to be a local path", kind=Kind.UNSUPPORTED_SCHEME)
     return root
 
 

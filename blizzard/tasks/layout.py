@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from blizzard.errors import BadData
+from blizzard.core.kinds import Kind, LineKind
 from blizzard.schema import DeltaSchema, show_column
 from blizzard.schema.arrow import to_arrow
 from blizzard.schema.derived import DerivedColumn, PathPart, Provenance, TimePart, show_derivation
@@ -49,16 +49,21 @@ class BatchStamp:
     ingested_at_us: int
 
 
-class UnusableOrigin(BadData):
+class UnusableOrigin(Exception):
     """A column of the table cannot be filled for a file, or for some of the rows; `line` (1-based) is of the first."""
 
     def __init__(
-        self, message: str, *, kind: str, path: str, line: int | None = None, column: str | None = None, rows: Any = ()
+        self,
+        message: str,
+        *,
+        kind: Kind | LineKind,
+        path: str,
+        line: int | None = None,
+        column: str | None = None,
+        rows: Any = (),
     ) -> None:
-        super().__init__(message, kind=kind)
-        self.path, self.line, self.column, self.rows = path, line, column, rows
-
-    __str__ = Exception.__str__  # it is kept with the lines, and data stays as it is
+        super().__init__(message)
+        self.kind, self.path, self.line, self.column, self.rows = kind, path, line, column, rows
 
 
 def complete_table(table: pa.Table, layout: TableLayout, origins: Sequence[RowOrigin], stamp: BatchStamp) -> pa.Table:
@@ -165,7 +170,7 @@ def _path_value(path: str, column: DerivedColumn) -> Any:
         return None if text is None else _convert(text, column.type_name)
     except ValueError as e:
         how = show_derivation(column.derivation)
-        raise UnusableOrigin(f"{show_column((column.name,))}, {how}: {e}", kind="bad_path", path=path) from None
+        raise UnusableOrigin(f"{show_column((column.name,))}, {how}: {e}", kind=Kind.BAD_PATH, path=path) from None
 
 
 def check_path(path: str, layout: TableLayout) -> None:
@@ -226,7 +231,7 @@ def _check_values(table: pa.Table, layout: TableLayout, origins: Sequence[RowOri
         if rows.size:
             path, line = _place_of(int(rows[0]), origins)
             message = f"{show_column((name,))}: null, missing or empty, but the column is NOT NULL"
-            raise UnusableOrigin(message, kind="missing_value", path=path, line=line, column=name, rows=rows)
+            raise UnusableOrigin(message, kind=LineKind.MISSING_VALUE, path=path, line=line, column=name, rows=rows)
 
 
 def _place_of(row: int, origins: Sequence[RowOrigin]) -> tuple[str, int]:

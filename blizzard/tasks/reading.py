@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from blizzard.core.kinds import Kind, LineKind
 from blizzard.core.types import Budget, Slice, SliceReport, TaskFailure
 from blizzard.faults import reach
 from blizzard.source.decode import UnreadableSource, open_stream
@@ -37,7 +38,7 @@ _LOOK_EVERY_S = 2.0
 class BrokenFile(Exception):
     """A file that cannot be read to its end."""
 
-    def __init__(self, piece: Slice, kind: str, message: str, lines_read: int) -> None:
+    def __init__(self, piece: Slice, kind: Kind, message: str, lines_read: int) -> None:
         super().__init__(message)
         self.piece, self.kind, self.lines_read = piece, kind, lines_read
 
@@ -143,13 +144,13 @@ class Reading:
                     if not block.last and self.exhausted():
                         break
         except UnreadableSource as e:
-            if e.kind == "source_changed" and progress.to_record == 0:
+            if e.kind == Kind.SOURCE_CHANGED and progress.to_record == 0:
                 self._slices.pop()  # nothing was taken of it: the others need not wait for it
                 self.changed.append(piece.path)
                 return
             raise BrokenFile(piece, e.kind, str(e), progress.to_record) from e
         except ShorterThanBefore as e:
-            raise BrokenFile(piece, "source_changed", str(e), progress.to_record) from e
+            raise BrokenFile(piece, Kind.SOURCE_CHANGED, str(e), progress.to_record) from e
 
     def finish(self) -> None:
         """Parse what is still gathered."""
@@ -226,7 +227,7 @@ class Reading:
             except UnusableOrigin as e:
                 if e.line is None:
                     progress = next(progress for progress, _ in gathered if progress.piece.path == e.path)
-                    raise BrokenFile(progress.piece, e.kind, str(e), progress.piece.from_record) from e
+                    raise BrokenFile(progress.piece, Kind.BAD_PATH, str(e), progress.piece.from_record) from e
                 parsed = _without_rows(parsed, e)
 
     def _notice(self, parsed: ParsedBlock) -> None:
@@ -246,7 +247,7 @@ class Reading:
             byte_offset=block.first_byte,
             raw=block.too_long.head,
             raw_bytes=block.too_long.size_bytes,
-            kind="too_long",
+            kind=LineKind.TOO_LONG,
             message=str(block.too_long),
         )
         self._add_bad(progress, row)
@@ -255,13 +256,13 @@ class Reading:
         policy = self._spec.bad
         if policy.records == "fail":
             message = f"{row.kind}: {row.message}"
-            raise BadRecordStop(TaskFailure(kind="bad_record", path=row.source_file, line=row.line, message=message))
+            raise BadRecordStop(TaskFailure(kind=Kind.BAD_RECORD, path=row.source_file, line=row.line, message=message))
         progress.bad += 1
         self._bad += 1
         if policy.max_records is not None and self._bad > policy.max_records:
             message = f"more than {policy.max_records:,} bad records (bad_records.max_records); this one: {row.message}"
             raise BadRecordStop(
-                TaskFailure(kind="too_many_bad_records", path=row.source_file, line=row.line, message=message)
+                TaskFailure(kind=Kind.TOO_MANY_BAD_RECORDS, path=row.source_file, line=row.line, message=message)
             )
         if policy.keeps_bad_records:
             progress.cut += not row.complete
@@ -279,9 +280,9 @@ def find_broken(spec: JobSpec, pieces: Iterable[Slice]) -> dict[str, BrokenFile]
                 while chunk := stream.read(spec.block_bytes):
                     lines += chunk.count(b"\n")
         except UnusableOrigin as e:
-            broken[piece.path] = BrokenFile(piece, e.kind, str(e), piece.from_record)
+            broken[piece.path] = BrokenFile(piece, Kind.BAD_PATH, str(e), piece.from_record)
         except UnreadableSource as e:
-            if e.kind != "source_changed":  # that is a reason not to read it now, and no damage
+            if e.kind != Kind.SOURCE_CHANGED:  # that is a reason not to read it now, and no damage
                 broken[piece.path] = BrokenFile(piece, e.kind, str(e), max(lines, piece.from_record))
     return broken
 
@@ -295,7 +296,7 @@ def _without_rows(parsed: ParsedBlock, error: UnusableOrigin) -> ParsedBlock:
     row_lines = _row_lines(parsed)
     # Where the bytes are is known better where the block is.
     bad = [
-        BadLine(index=index, kind=error.kind, message=str(error), column=error.column, raw=b"", offset=0)
+        BadLine(index=index, kind=LineKind.MISSING_VALUE, message=str(error), column=error.column, raw=b"", offset=0)
         for index in row_lines[error.rows].tolist()
     ]
     kept = np.delete(np.arange(len(row_lines)), error.rows)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
+from blizzard.core.kinds import LineKind
 from blizzard.errors import SchemaError
 from blizzard.schema import ColumnPath, DeltaSchema, DeltaType, decimal_digits, quote_name, show_column
 from blizzard.tasks.policy import RESCUED_COLUMN, ParsePolicy, Unknown
@@ -39,7 +40,7 @@ class RecordReader:
         """The record on this line, which is not blank and has no newline. Raises `LineError`."""
         value = parse_json(line)
         if type(value) is not JsonObject:
-            raise LineError("not_object", f"not an object: {json_text(value)}")
+            raise LineError(LineKind.NOT_OBJECT, f"not an object: {json_text(value)}")
         self._rescued.clear()
         record: Record = self._convert(value)
         if self._policy.rescues:
@@ -53,7 +54,7 @@ class _Misfit(LineError):
 
     def __init__(self, value: Any, type_name: str, path: ColumnPath) -> None:
         self.may_be_rescued = True
-        super().__init__("bad_value", f"{json_text(value)} is not a valid {type_name}", path=path)
+        super().__init__(LineKind.BAD_VALUE, f"{json_text(value)} is not a valid {type_name}", path=path)
 
 
 def _put_below(step: str, found: Rescued, start: int) -> None:
@@ -114,7 +115,7 @@ class _Converters:
                 if name not in declared:
                     undeclared.append((name, item))
                 elif name in found:
-                    raise LineError("duplicate_key", "given twice", path=declared[name].path)
+                    raise LineError(LineKind.DUPLICATE_KEY, "given twice", path=declared[name].path)
                 else:
                     found[name] = item
             if undeclared:
@@ -130,7 +131,7 @@ class _Converters:
             if self.notice is not None:
                 self.notice((*path, name))
             if self.policy.unknown is Unknown.BAD:
-                raise LineError("unknown_field", "the schema does not declare this field", path=(*path, name))
+                raise LineError(LineKind.UNKNOWN_FIELD, "the schema does not declare this field", path=(*path, name))
             if self.policy.unknown is Unknown.RESCUE:
                 self.rescued.append((quote_name(name), item))
 
@@ -176,7 +177,7 @@ class _Converters:
             entries: dict[str, Any] = {}
             for name, item in value:
                 if name in entries:
-                    raise LineError("duplicate_key", f"the key {json_text(name)} is given twice", path=path)
+                    raise LineError(LineKind.DUPLICATE_KEY, f"the key {json_text(name)} is given twice", path=path)
                 before = len(rescued)
                 entries[name] = _value_of(item, field)
                 if len(rescued) > before:
@@ -191,7 +192,7 @@ def _value_of(item: Any, field: _Field) -> Any:
         return field.convert(item)
     if field.nullable:
         return None
-    raise LineError("missing_value", "null or missing, but the column is NOT NULL", path=field.path)
+    raise LineError(LineKind.MISSING_VALUE, "null or missing, but the column is NOT NULL", path=field.path)
 
 
 def _scalar(type_name: str, path: ColumnPath, parse: Callable[[Any], Any]) -> Convert:

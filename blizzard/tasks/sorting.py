@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from blizzard.core.kinds import LineKind
 from blizzard.source.lines import Positions
 from blizzard.tasks.screen import Screen
 from blizzard.tasks.syntax import WHITESPACE, LineError
@@ -26,7 +27,7 @@ class BadLine:
     byte order mark; `kind` is stable."""
 
     index: int
-    kind: str
+    kind: LineKind
     message: str
     column: str | None
     raw: bytes

@@ -9,7 +9,8 @@ import json
 import re
 from typing import Any
 
-from blizzard.errors import BadRecord
+from blizzard.core.bad import NotARecord
+from blizzard.core.kinds import LineKind
 from blizzard.schema import ColumnPath, show_path
 
 # The stdlib parser takes one C frame per level out of Python's 1,000: it gave up at 996 levels from an empty
@@ -24,15 +25,13 @@ _ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(u[dD][89a-fA-F])|.)"
 _NOT_A_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 
 
-class LineError(BadRecord):
+class LineError(NotARecord):
     """Why a line is not a record; `column` is the path of the value to blame, if one is."""
 
-    def __init__(self, kind: str, message: str, *, path: ColumnPath = ()) -> None:
-        self.path = path
+    def __init__(self, kind: LineKind, message: str, *, path: ColumnPath = ()) -> None:
+        self.kind, self.path = kind, path
         self.column = show_path(path) if path else None
-        super().__init__(f"{self.column}: {message}" if path else message, kind=kind)
-
-    __str__ = Exception.__str__  # it is kept with the line, and data stays as it is
+        super().__init__(f"{self.column}: {message}" if path else message)
 
 
 class JsonInteger(str):
@@ -60,7 +59,7 @@ class _Mark(str):
 
 
 def _refuse_constant(name: str) -> None:
-    raise LineError("not_json", f"not JSON: {name} is not a JSON value")
+    raise LineError(LineKind.NOT_JSON, f"not JSON: {name} is not a JSON value")
 
 
 # Numbers stay text: int() refuses 4,301 digits, float() would lose what a decimal column can hold.
@@ -77,19 +76,19 @@ def parse_json(line: bytes) -> Any:
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise LineError("not_utf8", f"not UTF-8: {error.reason} at byte {error.start}") from None
+        raise LineError(LineKind.NOT_UTF8, f"not UTF-8: {error.reason} at byte {error.start}") from None
     if is_too_deep(line):
-        raise LineError("too_deep", f"nested more than {MAX_NESTING} levels deep")
+        raise LineError(LineKind.TOO_DEEP, f"nested more than {MAX_NESTING} levels deep")
     # The stdlib alone judges the syntax. orjson would refuse a valid number beyond a double's range, such as
     # one of 400 digits in a field that is not declared; lone surrogates are all that the stdlib lets through.
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        raise LineError("not_json", f"not JSON: {error.msg} at character {error.pos}") from None
+        raise LineError(LineKind.NOT_JSON, f"not JSON: {error.msg} at character {error.pos}") from None
     except RecursionError:
-        raise LineError("too_deep", "nested too deep for this call stack") from None
+        raise LineError(LineKind.TOO_DEEP, "nested too deep for this call stack") from None
     if "\\u" in text and any(match[1] for match in _ESCAPE.finditer(text)):
-        raise LineError("not_json", "not JSON: a lone surrogate is not a character")
+        raise LineError(LineKind.NOT_JSON, "not JSON: a lone surrogate is not a character")
     return value
 
 

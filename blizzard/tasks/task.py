@@ -12,6 +12,7 @@ import os
 from dataclasses import dataclass, field
 
 from blizzard.core.bad import BadPolicy
+from blizzard.core.kinds import Kind
 from blizzard.core.types import BatchTicket, Slice, TaskFailure, TaskPlan, TaskReport
 from blizzard.faults import reach
 from blizzard.schema.layout import TableLayout
@@ -27,7 +28,7 @@ from blizzard.tasks.reading import BadRecordStop, BrokenFile, Reading, find_brok
 
 _BLOCK_BYTES = 4 * 1024 * 1024
 # Nothing is wrong with the bytes: rights, a full table of open files, or a setting. Giving the file up would lose it.
-_LEFT_TO_THE_NEXT_RUN = ("unreadable", "wrong_compression", "unavailable", "archived")
+_LEFT_TO_THE_NEXT_RUN = (Kind.UNREADABLE, Kind.WRONG_COMPRESSION, Kind.UNAVAILABLE, Kind.ARCHIVED)
 _STILL_ARRIVING_S = 60
 
 
@@ -101,7 +102,7 @@ def run_task(spec: JobSpec, plan: TaskPlan, ticket: BatchTicket) -> TaskReport:
         try:
             return _attempt(spec, plan, ticket, broken)
         except BrokenFile as e:
-            if spec.bad.files == "fail" or e.kind == "source_changed":
+            if spec.bad.files == "fail" or e.kind == Kind.SOURCE_CHANGED:
                 return _failed(plan, TaskFailure(kind=e.kind, path=e.piece.path, line=None, message=str(e)))
             if not broken:
                 # All of them now: to find one in each attempt would read everything as often as there are.
@@ -174,7 +175,7 @@ def _is_tried_again(broken: BrokenFile, spec: JobSpec) -> bool:
     if spec.bad.files == "retry" or broken.kind in _LEFT_TO_THE_NEXT_RUN:
         return True
     # A file that is still being written ends early too.
-    return broken.kind == "truncated" and spec.source.age_s(broken.piece.path) < _STILL_ARRIVING_S
+    return broken.kind == Kind.TRUNCATED and spec.source.age_s(broken.piece.path) < _STILL_ARRIVING_S
 
 
 def _quarantine_whole(reading: Reading, quarantine: QuarantineWriter, piece: Slice, kind: str) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic
 
 from blizzard.core.codec import fence_app_id, head_number
+from blizzard.core.kinds import Kind
 from blizzard.core.late import Scope
 from blizzard.core.ledger import decode_ledger
 from blizzard.core.log import CommitFacts, TableFacts, Txn
@@ -256,7 +257,7 @@ class MemoryQuarantine:
                 self.fault("after_settle")
             except ConflictError:
                 continue
-        raise Temporary("the quarantine table does not answer", kind="quarantine_failed")
+        raise Temporary("the quarantine table does not answer", kind=Kind.QUARANTINE_FAILED)
 
     def _facts(self) -> QuarantineFacts:
         return QuarantineFacts(table_id="q", sequence=self.world.quarantine_txn, head=self.world.quarantine_head)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 from typing import Any, TextIO, cast
 
+from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError
 
 
@@ -130,7 +131,7 @@ class _Watched:
 
 
 def stdout_is_lost(error: Exception) -> ConfigError:
-    return ConfigError(f"nothing can be written to stdout: {error}", kind="output")
+    return ConfigError(f"nothing can be written to stdout: {error}", kind=Kind.OUTPUT)
 
 
 def _nowhere(stream: TextIO) -> TextIO:

@@ -11,6 +11,7 @@ import pytest
 
 from blizzard import errors
 from blizzard.airflow.decide import Ended, Fail, Retry, Skip, Success, decide, summary_of
+from blizzard.core.kinds import Kind
 from blizzard.run.summary import Summary
 
 
@@ -56,7 +57,7 @@ def test_a_signal_is_named_whoever_saw_it(code: int) -> None:
     ("error", "end"),
     [
         (errors.Temporary("x"), Retry),
-        (errors.Temporary("x", kind="store_unavailable"), Retry),
+        (errors.Temporary("x", kind=Kind.STORE_UNAVAILABLE), Retry),
         (errors.ConfigError("x"), Fail),
         (errors.SchemaError("x"), Fail),
         (errors.Refused("x"), Fail),
@@ -64,7 +65,7 @@ def test_a_signal_is_named_whoever_saw_it(code: int) -> None:
         (errors.BadData("x"), Fail),
         (errors.BadRecord("x"), Fail),
         (errors.BadFile("x"), Fail),
-        (errors.BlizzardError("x", kind="internal"), Fail),
+        (errors.BlizzardError("x", kind=Kind.INTERNAL), Fail),
     ],
 )
 @pytest.mark.parametrize("service_ok", [True, False, None])

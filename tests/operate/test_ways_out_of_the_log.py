@@ -299,7 +299,9 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, module: str, change: Callable[[],
 
 
 def test_position_changed(flow: Flow, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    meanwhile(monkeypatch, "operate.positions", lambda: touch_again(flow.src / "3.ndjson", b"".join(map(line, range(9, 12)))))
+    meanwhile(
+        monkeypatch, "operate.positions", lambda: touch_again(flow.src / "3.ndjson", b"".join(map(line, range(9, 12))))
+    )
     again = ("checkpoint", "reset", "--file", "3.ndjson", "--yes", *shell.where("--pipeline", "p"))
     assert "Run again" in stopped(shell(*again), 3, "position_changed").text
     assert shell(*again).code == 0

@@ -11,6 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from blizzard.core.bad import BadPolicy
+from blizzard.core.kinds import Kind
 from blizzard.core.late import LatePolicy
 from blizzard.core.plan import Limits
 from blizzard.errors import OutOfStep, Temporary
@@ -215,7 +216,7 @@ def test_a_quarantine_that_cannot_be_asked_keeps_only_files_with_bad_records(
     flow.run()
 
     def fails(*_: Any) -> None:
-        raise Temporary("no answer", kind="store_unavailable")
+        raise Temporary("no answer", kind=Kind.STORE_UNAVAILABLE)
 
     with monkeypatch.context() as patch:
         patch.setattr(DeltaRsQuarantine, "took_in", fails)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from blizzard.core.kinds import Kind
 from blizzard.errors import Refused, SparkGone, Temporary
 from blizzard.run.summary import Summary
 from blizzard.service.control import RunControl
@@ -73,7 +74,7 @@ def nothing(summary: Summary) -> None:
 
 
 def trouble(_summary: Summary) -> None:
-    raise Temporary("the network is down", kind="network")
+    raise Temporary("the network is down", kind=Kind.STORE_UNAVAILABLE)
 
 
 def test_cycles_add_up_and_the_newest_position_is_told() -> None:
@@ -96,9 +97,12 @@ def test_trouble_that_passes_is_waited_out_with_growing_pauses() -> None:
     control, progress = Patient(), Telling()
     following, telemetry = follow_cycles(control, trouble, trouble, nothing, progress=progress)
     assert control.waits == [20, 40]
-    assert progress.warnings[0] == "the network is down [network]; looking again in 20 s"
+    assert progress.warnings[0] == "the network is down [store_unavailable]; looking again in 20 s"
     assert (following.failures, following.last_error, following.is_healthy) == (0, None, True)
-    assert telemetry.registry.get_sample_value("blizzard_errors_total", {"pipeline": "p", "kind": "network"}) == 2
+    assert (
+        telemetry.registry.get_sample_value("blizzard_errors_total", {"pipeline": "p", "kind": "store_unavailable"})
+        == 2
+    )
 
 
 def test_a_pause_has_a_bound_however_often_it_fails() -> None:
@@ -125,7 +129,7 @@ def test_several_failures_in_a_row_are_no_good_health() -> None:
 
 def test_what_needs_a_person_ends_the_run() -> None:
     def refused(_summary: Summary) -> None:
-        raise Refused("the table was rewritten", kind="table_rewritten")
+        raise Refused("the table was rewritten", kind=Kind.TABLE_REWRITTEN)
 
     control = Patient()
     with pytest.raises(Refused):

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from blizzard.core.kinds import LineKind
 from blizzard.schema import DeltaSchema, DeltaType
 from blizzard.schema.arrow import to_arrow
 from blizzard.tasks.parse import ParsedBlock, RecordParser
@@ -123,7 +124,7 @@ def test_a_bad_line_is_reported_whole_with_its_index_and_column() -> None:
     assert parsed.bad == (
         BadLine(
             index=120,
-            kind="bad_value",
+            kind=LineKind.BAD_VALUE,
             message='user.id: "x" is not a valid long',
             column="user.id",
             raw=lines[120],
