@@ -26,15 +26,15 @@ def make_spec(source: str, table: str, ddl: str) -> JobSpec:
     config = make_config({})
     return JobSpec(
         source_root=locate_source(source, None).root,
-        compression=config["source.compression"],
+        compression=config.source.compression,
         table_root=table,
         layout=TableLayout(schema=load_schema(ddl)),
         pipeline="floor",
         quarantine_root=table + "_quarantine",
         run_id="floor",
-        target_file_bytes=config["table.target_file_bytes"],
-        codec=config["table.compression"],
-        max_record_bytes=config["limits.max_record_bytes"],
+        target_file_bytes=config.table.target_file_bytes,
+        codec=config.table.compression,
+        max_record_bytes=config.limits.max_record_bytes,
         indexed_columns=32,
     )
 

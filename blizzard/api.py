@@ -79,7 +79,7 @@ def run_job(
         source=job.source,
         place=job.place(layout),
         quarantine=quarantine,
-        ingestor=SparkIngestor(session, spec, slots=config["spark.slots"], begin_session=begin_session),
+        ingestor=SparkIngestor(session, spec, slots=config.spark.slots, begin_session=begin_session),
         background=background,
         clock=SystemClock(),
         progress=progress,
@@ -89,8 +89,8 @@ def run_job(
     settings = run_settings(job, run_id)
     try:
         run_pipeline(ports, settings, summary)
-        if config["quarantine.keep_days"] is not None:
-            _purge_older(job, layout, quarantine, config["quarantine.keep_days"])
+        if config.quarantine.keep_days is not None:
+            _purge_older(job, layout, quarantine, config.quarantine.keep_days)
         summary.status = "stopped" if stop.requested() else "done" if summary.commits else "idle"
     finally:
         background.close()
@@ -103,16 +103,16 @@ def run_settings(job: Job, run_id: str) -> RunSettings:
     return RunSettings(
         pipeline=job.pipeline,
         run_id=run_id,
-        limits=config.limits,
+        limits=config.batch_limits,
         bad=config.bad_policy,
-        max_quarantined=config["quarantine.max_records"],
-        rejects_overflow=config["quarantine.overflow"] == "reject",
-        scan_commits=config["checkpoint.scan_commits"],
+        max_quarantined=config.quarantine.max_records,
+        rejects_overflow=config.quarantine.overflow == "reject",
+        scan_commits=config.checkpoint.scan_commits,
         start_from=job.start_from,
         reads_again=job.reads_again,
         max_batches=job.max_batches,
-        max_inflight=config["limits.max_inflight"],
-        max_held_files=config["limits.max_held_files"],
+        max_inflight=config.limits.max_inflight,
+        max_held_files=config.limits.max_held_files,
         late=config.late_policy,
         cleaning=job.cleaning,
     )
@@ -140,7 +140,7 @@ def _inferred_schema(job: Job, progress: Progress) -> DeltaSchema | None:
         if not files:
             progress.warn(NO_FILE_MATCHES)
         return None
-    if not job.config["schema.infer"]:
+    if not job.config.schema.infer:
         raise SchemaMissing(inferred.ddl)
     progress.note(inferred.sentence)
     return inferred.schema
@@ -212,14 +212,14 @@ def status(
 
 def table_status(request: Request, *, explain: bool = False) -> TableStatus:
     config = request.config
-    location = request.source_location() if config["source.path"] is not None else None
+    location = request.source_location() if config.source.path is not None else None
     table = request.open_table()
     return read_status(
         table,
         uri=show_uri(table.root),
-        scan_commits=config["checkpoint.scan_commits"],
+        scan_commits=config.checkpoint.scan_commits,
         source=location.identity if location else None,
-        listed=ListedSource(location=location, min_age_s=config["source.min_age_s"] or 0).look(EVERYTHING)
+        listed=ListedSource(location=location, min_age_s=config.source.min_age_s or 0).look(EVERYTHING)
         if location
         else None,
         late=config.late_policy,

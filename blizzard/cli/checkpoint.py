@@ -136,7 +136,7 @@ def _checkpoint_rollback(options: argparse.Namespace) -> int:
 def _roll_back(options: argparse.Namespace, job: Job) -> int:
     progress, clock = TerminalProgress(), SystemClock()
     table, listing = job.open_table(), job.source.list()
-    scan_commits = job.config["checkpoint.scan_commits"]
+    scan_commits = job.config.checkpoint.scan_commits
     rollback = prepare_rollback(
         table,
         pipeline=job.pipeline,

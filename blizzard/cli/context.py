@@ -37,7 +37,7 @@ def config_of(options: argparse.Namespace) -> Config:
 @contextmanager
 def session_for(config: Config) -> Iterator[LazySession]:
     """Started when it is first asked for; stopped in the end if it was started here."""
-    with LazySession(config.spark_conf, with_delta=config["table.committer"] == "delta-spark") as session:
+    with LazySession(config.spark_conf, with_delta=config.table.committer == "delta-spark") as session:
         yield session
 
 

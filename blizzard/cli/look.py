@@ -55,7 +55,7 @@ def dispatch(options: argparse.Namespace) -> int:
 
 def _plan(options: argparse.Namespace) -> int:
     with job_of(options) as job:
-        slots = job.config["spark.slots"] or os.cpu_count() or 1
+        slots = job.config.spark.slots or os.cpu_count() or 1
         shown = api.preview(job, slots=slots, progress=TerminalProgress())
     code = shown.get("exit_code", 0)
     if options.json:
@@ -183,7 +183,7 @@ def _doctor(options: argparse.Namespace) -> int:
     from blizzard.operate.doctor import examine
 
     with request_of(options) as request:
-        findings = examine(request.config, with_table=request.config["table.path"] is not None)
+        findings = examine(request.config, with_table=request.config.table.path is not None)
     if options.json:
         print_json([asdict(finding) for finding in findings])
     else:
@@ -312,7 +312,7 @@ def _schema_diff(options: argparse.Namespace) -> int:
     if options.compared is not None and any(option is not None for option in of_a_sample):
         raise ConfigError("--pattern, --hints and --sample-* go with --source, not with --schema", kind=Kind.USAGE)
     with request_of(options) as request:
-        if options.compared is None and request.config["source.path"] is None:
+        if options.compared is None and request.config.source.path is None:
             raise ConfigError("--source or --schema is missing (key source.path)", kind=Kind.USAGE)
         opened = request.open_table()
         # Other columns are not read from records.

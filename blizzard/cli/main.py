@@ -271,12 +271,12 @@ def _ingest(options: argparse.Namespace, arguments: Sequence[str], summary: Summ
 
     _check_destination(options.summary)
     run_id, config = new_run_id(), config_of(options)
-    options.log_format = config["log.format"]  # for what goes wrong before there is a progress to tell it
+    options.log_format = config.log.format  # for what goes wrong before there is a progress to tell it
     with ExitStack() as held:
         session = held.enter_context(session_for(config))
         job = job_for(options, config, session)
-        progress = held.enter_context(make_progress(config["log.format"], job.pipeline, run_id))
-        options.progress, stop.grace_s = progress, config["stop_grace_s"] or 0.0
+        progress = held.enter_context(make_progress(config.log.format, job.pipeline, run_id))
+        options.progress, stop.grace_s = progress, config.stop_grace_s or 0.0
         progress.note(f"pipeline {job.pipeline}: {job.source.identity.root} ({job.source.location.pattern})")
         try:
             operation = Operation(job, summary, stop, progress, run_id=run_id)

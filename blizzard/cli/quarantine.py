@@ -169,7 +169,7 @@ def _realign(options: argparse.Namespace) -> int:
         table = request.open_table()
         pipeline = options.pipeline or _only_pipeline(table)
         quarantine = request.quarantine(SilentProgress(), accepts_loss=options.accept_quarantine_loss)
-        scan_commits = request.config["checkpoint.scan_commits"]
+        scan_commits = request.config.checkpoint.scan_commits
         done = realign(table, quarantine, pipeline=pipeline, scan_commits=scan_commits)
     if options.json:
         print_json_line(asdict(done))
@@ -220,7 +220,7 @@ def _purge(options: argparse.Namespace) -> int:
 def _table_id(request: Request) -> str | None:
     """By age, only what is of the table that was named: a quarantine may be shared, and each has its own term."""
     try:
-        return request.open_table().table_id if request.config["table.path"] is not None else None
+        return request.open_table().table_id if request.config.table.path is not None else None
     except ConfigError as e:
         if e.kind != Kind.TABLE_NOT_FOUND:
             raise

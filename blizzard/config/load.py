@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from blizzard.config.file import read_config_file
-from blizzard.config.keys import KEYS, require_plain
+from blizzard.config.keys import KEYS, Keys, with_values
+from blizzard.config.values import require_plain
 from blizzard.core.bad import BadPolicy
 from blizzard.core.kinds import Kind
 from blizzard.core.late import LatePolicy
@@ -32,17 +33,13 @@ _FAMILIES = (_SPARK_CONF, *_STORAGE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
-    values: Mapping[str, Any]
+class Config(Keys):
     # What is below `spark.conf`, `storage_options` and their like. Credentials may be among it.
     families: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
 
-    def __getitem__(self, key: str) -> Any:
-        return self.values[key]
-
     @property
     def spark_conf(self) -> Mapping[str, str]:
-        remote = {} if self["spark.remote"] is None else {"spark.remote": self["spark.remote"]}
+        remote = {} if self.spark.remote is None else {"spark.remote": self.spark.remote}
         return {**self.families.get(_SPARK_CONF, {}), **remote}
 
     def access(self, place: str, root: str, spark_settings: Mapping[str, str] | None = None) -> Access:
@@ -51,52 +48,56 @@ class Config:
         if not is_local(root):
             options = options_of_spark({**(spark_settings or {}), **self.spark_conf}, root)
             for family in ("storage_options", f"{place}.storage_options"):
-                options |= dict(make_access(self.families.get(family, {}), retry=self.retry, what=family).options)
-        return make_access(options, retry=self.retry)
+                options |= dict(
+                    make_access(self.families.get(family, {}), retry=self.retry_policy, what=family).options
+                )
+        return make_access(options, retry=self.retry_policy)
 
     @property
-    def retry(self) -> RetryPolicy:
-        return RetryPolicy(attempts=self["retry.attempts"], base_ms=self["retry.base_ms"], max_ms=self["retry.max_ms"])
+    def retry_policy(self) -> RetryPolicy:
+        return RetryPolicy(attempts=self.retry.attempts, base_ms=self.retry.base_ms, max_ms=self.retry.max_ms)
 
-    def require(self, key: str, flag: str) -> str:
-        value = self.values[key]
-        if value is None:
-            raise ConfigError(f"{flag} is missing (key {key})", kind=Kind.USAGE)
-        return str(value)
+    @property
+    def source_path(self) -> str:
+        return _given(self.source.path, "--source", "source.path")
+
+    @property
+    def table_path(self) -> str:
+        return _given(self.table.path, "--table", "table.path")
 
     @property
     def evolution(self) -> str:
-        return str(self["schema.evolution"] or ("add_columns" if self["schema.infer"] else "ignore"))
+        return str(self.schema.evolution or ("add_columns" if self.schema.infer else "ignore"))
 
     @property
     def bad_policy(self) -> BadPolicy:
         return BadPolicy(
-            records=self["bad_records.policy"],
-            files=self["bad_files.policy"],
-            max_records=self["bad_records.max_records"],
-            max_ratio=self["bad_records.max_ratio"],
+            records=self.bad_records.policy,
+            files=self.bad_files.policy,
+            max_records=self.bad_records.max_records,
+            max_ratio=self.bad_records.max_ratio,
         )
 
     @property
     def late_policy(self) -> LatePolicy:
         return LatePolicy(
-            late=self["late_files.policy"],
-            rewritten=self["rewritten_files.policy"],
-            unclear=self["late_files.unclear"],
-            grace_ms=self["late_files.grace_s"] * 1000,
-            relist_max_names=self["late_files.relist_max_names"],
-            relist_every_ms=self["late_files.relist_every_s"] * 1000,
+            late=self.late_files.policy,
+            rewritten=self.rewritten_files.policy,
+            unclear=self.late_files.unclear,
+            grace_ms=self.late_files.grace_s * 1000,
+            relist_max_names=self.late_files.relist_max_names,
+            relist_every_ms=self.late_files.relist_every_s * 1000,
         )
 
     @property
-    def limits(self) -> Limits:
+    def batch_limits(self) -> Limits:
         return Limits(
-            max_files=self["limits.max_files"],
-            max_bytes=self["limits.max_bytes"],
-            max_records=self["limits.max_records"],
-            commit_files=self["checkpoint.commit_files"],
-            target_file_bytes=self["table.target_file_bytes"],
-            interval_s=self["checkpoint.interval_s"],
+            max_files=self.limits.max_files,
+            max_bytes=self.limits.max_bytes,
+            max_records=self.limits.max_records,
+            commit_files=self.checkpoint.commit_files,
+            target_file_bytes=self.table.target_file_bytes,
+            interval_s=self.checkpoint.interval_s,
         )
 
 
@@ -119,7 +120,7 @@ def load_config(
 
 
 def make_config(given: Mapping[str, Any]) -> Config:
-    values = {name: key.default for name, key in KEYS.items()}
+    values: dict[str, Any] = {}
     families: dict[str, dict[str, str]] = {}
     learn_named(given)
     resolved = {name: _resolve_env(name, raw) if isinstance(raw, str) else raw for name, raw in given.items()}
@@ -133,11 +134,17 @@ def make_config(given: Mapping[str, Any]) -> Config:
             values[name] = KEYS[name].parse(name, value)
         else:
             raise _unknown_key(name)
-    if values["schema.ddl"] is not None and values["schema.file"] is not None:
+    if values.get("schema.ddl") is not None and values.get("schema.file") is not None:
         raise ConfigError("give schema.ddl or schema.file, not both")
     for family in _STORAGE:
         make_access(families.get(family, {}), retry=RetryPolicy(), what=family)  # a misspelt name, told at once
-    return Config(values=values, families=families)
+    return Config(**with_values(Keys(), values), families=families)
+
+
+def _given(value: str | None, flag: str, key: str) -> str:
+    if value is None:
+        raise ConfigError(f"{flag} is missing (key {key})", kind=Kind.USAGE)
+    return value
 
 
 def _conf_value(value: Any) -> str:

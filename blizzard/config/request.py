@@ -38,7 +38,7 @@ class Request:
 
     @property
     def table_root(self) -> str:
-        path = locate(self.config.require("table.path", "--table"), what="table")
+        path = locate(self.config.table_path, what="table")
         if re.search(r"%[0-9A-Fa-f]{2}", path):
             raise ConfigError(
                 f"the table path {path} holds a percent escape, which delta-rs cannot open", kind=Kind.USAGE
@@ -52,7 +52,7 @@ class Request:
     @property
     def quarantine_root(self) -> str:
         """Beside the table, unless it was put elsewhere."""
-        given, has_table = self.config["quarantine.path"], self.config["table.path"] is not None
+        given, has_table = self.config.quarantine.path, self.config.table.path is not None
         if given is None and not has_table:
             raise ConfigError(
                 "--table or --quarantine is missing (key table.path or quarantine.path)",
@@ -79,9 +79,9 @@ class Request:
         )
 
     def source_location(self) -> SourceLocation:
-        source = self.config.require("source.path", "--source")
+        source = self.config.source_path
         access = self.access("source", locate(source, what="source"))
-        pattern, marks_per = self.config["source.pattern"], self.config["source.marks_per"]
+        pattern, marks_per = self.config.source.pattern, self.config.source.marks_per
         return locate_source(source, pattern, access, marks_per=marks_per)
 
     def place(self, layout: TableLayout | None = None) -> DeltaRsPlace:
@@ -93,13 +93,13 @@ class Request:
             "schema": layout.schema if layout else None,
             "partition_by": layout.partition_by if layout else (),
         }
-        if self.config["table.committer"] == "delta-rs":
+        if self.config.table.committer == "delta-rs":
             return DeltaRsPlace(**made)
         from blizzard.delta.spark_place import DeltaSparkPlace
 
         if self.session is None:
             raise ConfigError("the delta-spark committer needs a Spark session", kind=Kind.USAGE)
-        return DeltaSparkPlace(session=self.session, is_sole_writer=self.config["table.sole_writer"], **made)
+        return DeltaSparkPlace(session=self.session, is_sole_writer=self.config.table.sole_writer, **made)
 
     def open_for_commit(self) -> DeltaRsTable:
         """The table as the committer opens it; raises where there is none."""
@@ -117,10 +117,10 @@ def make_request(config: Config, session: Callable[[], Any], spark_settings: Map
 
 
 def _with_table_path(config: Config, session: Callable[[], Any]) -> Config:
-    name = config["table.path"]
+    name = config.table.path
     if name is None:
         return config
-    if config["table.committer"] != "delta-spark":
+    if config.table.committer != "delta-spark":
         if name.startswith("catalog:"):
             raise ConfigError("a table by its catalog name needs the committer delta-spark", kind=Kind.USAGE)
         return config
@@ -128,7 +128,7 @@ def _with_table_path(config: Config, session: Callable[[], Any]) -> Config:
 
     if not is_catalog_name(name):
         return config
-    return replace(config, values={**config.values, "table.path": resolve_name(session(), name)})
+    return replace(config, table=replace(config.table, path=resolve_name(session(), name)))
 
 
 def _check_apart(quarantine: str, table: str) -> None:

@@ -29,7 +29,7 @@ def audit_job(job: Job, *, counts_rows: bool) -> Audit:
         table,
         pipeline=job.pipeline,
         source=job.source.identity,
-        scan_commits=job.config["checkpoint.scan_commits"],
+        scan_commits=job.config.checkpoint.scan_commits,
     )
     if isinstance(recovery, Fresh):
         raise ConfigError(
@@ -49,7 +49,7 @@ def _in_quarantine(job: Job, state: CheckpointState) -> InQuarantine:
     table = quarantine.open()
     # The next run adds what the newest commit left pending, if it is there.
     is_pending = all(quarantine.store.stat(name) is not None for name in state.pending_quarantine)
-    keeps_all = job.config["bad_records.policy"] == "quarantine" and job.config["quarantine.overflow"] != "reject"
+    keeps_all = job.config.bad_records.policy == "quarantine" and job.config.quarantine.overflow != "reject"
     return InQuarantine(
         rows=rows,
         was_purged=table is not None and table.transaction_version(PURGE_APP_ID) is not None,

@@ -128,7 +128,7 @@ def _pipelines(table: DeltaRsTable, config: Config) -> Iterator[Finding]:
     found = read_status(
         table,
         uri=table.root,
-        scan_commits=config["checkpoint.scan_commits"],
+        scan_commits=config.checkpoint.scan_commits,
         quarantine=Request(config=config).quarantine(SilentProgress()),
     ).pipelines
     if not found:
@@ -155,7 +155,7 @@ def _committers(table: DeltaRsTable) -> Iterator[tuple[str, str | None]]:
 
 
 def _choice(table: DeltaRsTable, fits: dict[str, str | None], config: Config) -> Iterator[Finding]:
-    chosen = config["table.committer"]
+    chosen = config.table.committer
     if fits["delta-rs"] is not None and fits["delta-spark"] is not None:
         text = "neither committer can write this table"
         yield Finding(verdict="problem", about="committer", text=text)
@@ -180,7 +180,7 @@ def _writers(table: DeltaRsTable, config: Config) -> Iterator[Finding]:
     engines = Counter(_engines(config, table.version))
     named = ", ".join(f"{engine} ({count})" for engine, count in engines.most_common()) or "nobody"
     by_spark = any(engine.startswith("Apache-Spark") for engine in engines)
-    if by_spark and table.root.startswith("s3://") and config["table.committer"] == "delta-rs":
+    if by_spark and table.root.startswith("s3://") and config.table.committer == "delta-rs":
         yield Finding(
             verdict="warning",
             about="writers",

@@ -376,7 +376,7 @@ def _current(job: Job, table: DeltaRsTable) -> CheckpointState:
         table,
         pipeline=job.pipeline,
         source=job.source.identity,
-        scan_commits=job.config["checkpoint.scan_commits"],
+        scan_commits=job.config.checkpoint.scan_commits,
     )
     if isinstance(recovery, Fresh):
         raise _no_position(job.pipeline)

@@ -123,7 +123,7 @@ def replay_job(job: Job, chosen: Selection, *, progress: Progress | None = None)
         stop=NeverStop(),
     )
     settings = RunSettings(
-        pipeline=job.pipeline, run_id=run_id, limits=config.limits, scan_commits=config["checkpoint.scan_commits"]
+        pipeline=job.pipeline, run_id=run_id, limits=config.batch_limits, scan_commits=config.checkpoint.scan_commits
     )
     return replay(ports, ingestor, settings, chosen)
 

@@ -31,7 +31,7 @@ def collect_report(
         now_ms=SystemClock().now_ms(),
         pipeline=pipeline,
         max_commits=max_commits,
-        scan_commits=request.config["checkpoint.scan_commits"],
+        scan_commits=request.config.checkpoint.scan_commits,
     )
 
 

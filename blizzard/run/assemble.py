@@ -125,7 +125,7 @@ class Job:
     @property
     def cleaning(self) -> Cleaning | None:
         """What is done with source files that are ingested; None: nothing."""
-        action, given = self.config["after_ingest.action"], self.config["after_ingest.archive_path"]
+        action, given = self.config.after_ingest.action, self.config.after_ingest.archive_path
         if (given is not None) != (action == "archive"):
             raise ConfigError("after_ingest.archive_path goes with after_ingest.action archive", kind=Kind.USAGE)
         if action == "none":
@@ -140,7 +140,7 @@ class Job:
                     "after_ingest.archive_path must be in the same kind of store as the source", kind=Kind.USAGE
                 )
             archive = open_store(root, location.access)
-        return Cleaning(source=location, archive=archive, keep_ms=self.config["after_ingest.keep_s"] * 1000)
+        return Cleaning(source=location, archive=archive, keep_ms=self.config.after_ingest.keep_s * 1000)
 
     def quarantine(self, progress: Progress) -> DeltaRsQuarantine:
         return self.request.quarantine(progress, accepts_loss=self.accepts_quarantine_loss)
@@ -201,7 +201,7 @@ def make_job(
         raise ConfigError(
             f"pipeline name {pipeline!r}: letters, digits, '_', '.' and '-' only, at most 100", kind=Kind.USAGE
         )
-    if config["source.marks_per"] is not None and (adopts or (start_from or "beginning") != "beginning"):
+    if config.source.marks_per is not None and (adopts or (start_from or "beginning") != "beginning"):
         raise ConfigError(
             "with source.marks_per a pipeline begins at the beginning: there is no one mark to begin after",
             kind=Kind.USAGE,
@@ -212,7 +212,7 @@ def make_job(
         raise ConfigError("--max-batches must be at least 1", kind=Kind.USAGE)
     return Job(
         request=request,
-        source=ListedSource(location=location, min_age_s=config["source.min_age_s"] or 0),
+        source=ListedSource(location=location, min_age_s=config.source.min_age_s or 0),
         pipeline=pipeline or _find_pipeline(request, location),
         start_from=StartFrom(adopts=True) if adopts else parse_start_from(start_from, location),
         schema=_given_schema(config, schema),
@@ -230,7 +230,7 @@ def _find_pipeline(request: Request, location: SourceLocation) -> str:
     table = place.open()
     if table is None or table.fence(default):
         return default
-    readers = readers_of(table.standings(scan_commits=request.config["checkpoint.scan_commits"]), location.identity)
+    readers = readers_of(table.standings(scan_commits=request.config.checkpoint.scan_commits), location.identity)
     if default in readers or not readers:
         return default
     if len(readers) > 1:
@@ -243,12 +243,12 @@ def _find_pipeline(request: Request, location: SourceLocation) -> str:
 
 
 def _given_schema(config: Config, schema: Any) -> DeltaSchema | None:
-    parse_hints(config["schema.hints"])  # a mistake in them is better known before the sample is read
-    text = config["schema.ddl"] or config["schema.file"]
+    parse_hints(config.schema.hints)  # a mistake in them is better known before the sample is read
+    text = config.schema.ddl or config.schema.file
     if schema is not None and text is not None:
         raise ConfigError("the schema is given twice, as an object and by schema.ddl or schema.file", kind=Kind.USAGE)
     given = text if schema is None else schema
-    if given is not None and (config["schema.infer"] or config["schema.hints"] is not None):
+    if given is not None and (config.schema.infer or config.schema.hints is not None):
         raise ConfigError(
             "give a schema, or --infer and --hints (schema.infer, schema.hints), not both", kind=Kind.USAGE
         )

@@ -71,14 +71,14 @@ def infer_from_source(
     source: SourceLocation, listing: Sequence[SourceFile], config: Config, progress: Progress
 ) -> InferredSchema | None:
     """The schema that a sample suggests and the hints decide, or None where no file has a line in it."""
-    hints = parse_hints(config["schema.hints"])
+    hints = parse_hints(config.schema.hints)
     sample = Sample(
         source=source,
         listing=listing,
-        compression=config["source.compression"],
-        max_record_bytes=config["limits.max_record_bytes"],
-        max_records=config["schema.sample_records"],
-        max_files=config["schema.sample_files"],
+        compression=config.source.compression,
+        max_record_bytes=config.limits.max_record_bytes,
+        max_records=config.schema.sample_records,
+        max_files=config.schema.sample_files,
         parse=parse_record,
     )
     if listing:

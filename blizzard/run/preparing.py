@@ -33,15 +33,15 @@ def parse_policy(config: Config) -> ParsePolicy:
             kind=Kind.NOT_BUILT,
         )
     return ParsePolicy(
-        json_in_strings=config["schema.json_in_strings"] == "keep",
+        json_in_strings=config.schema.json_in_strings == "keep",
         unknown=_UNKNOWN[config.evolution],
-        rescue_values=config["bad_records.policy"] == "rescue",
+        rescue_values=config.bad_records.policy == "rescue",
     )
 
 
 def layout_of_new_table(config: Config, schema: DeltaSchema) -> TableLayout:
     layout = apply_layout(
-        schema, partition_by=config["table.partition_by"] or (), provenance=config["table.provenance"] or ()
+        schema, partition_by=config.table.partition_by or (), provenance=config.table.provenance or ()
     )
     return layout.with_schema(with_rescued_column(layout.schema)) if parse_policy(config).rescues else layout
 
@@ -50,8 +50,8 @@ def layout_of_table(config: Config, table: DeltaRsTable) -> TableLayout:
     return layout_of(
         table.schema,
         table.partition_columns,
-        partition_by=config["table.partition_by"],
-        provenance=config["table.provenance"],
+        partition_by=config.table.partition_by,
+        provenance=config.table.provenance,
     )
 
 
@@ -70,14 +70,14 @@ def job_spec(
         source_access=source.access,
         table_access=request.table_access,
         quarantine_access=request.quarantine_access,
-        compression=config["source.compression"],
+        compression=config.source.compression,
         table_root=request.table_root,
         layout=layout,
         pipeline=pipeline,
         run_id=run_id,
-        target_file_bytes=config["table.target_file_bytes"],
-        codec=config["table.compression"],
-        max_record_bytes=config["limits.max_record_bytes"],
+        target_file_bytes=config.table.target_file_bytes,
+        codec=config.table.compression,
+        max_record_bytes=config.limits.max_record_bytes,
         indexed_columns=indexed_columns,
         quarantine_root=request.quarantine_root,
         parsing=parse_policy(config),

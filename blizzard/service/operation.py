@@ -48,8 +48,8 @@ class Operation:
                 lambda cycle: self._run_once(session, begin_session, cycle),
                 self._control,
                 self._following,
-                poll_s=config["follow.poll_s"] or 0.0,
-                jitter_s=config["follow.jitter_s"] or 0.0,
+                poll_s=config.follow.poll_s or 0.0,
+                jitter_s=config.follow.jitter_s or 0.0,
                 progress=self._progress,
                 telemetry=self._telemetry,
             )
@@ -79,11 +79,11 @@ class Operation:
 
     @contextmanager
     def _served(self) -> Iterator[None]:
-        address = self._job.config["api.address"]
+        address = self._job.config.api.address
         if address is None:
             yield
             return
-        server = ApiServer(address, gets=self._gets(), posts=self._posts(), token=self._job.config["api.token"])
+        server = ApiServer(address, gets=self._gets(), posts=self._posts(), token=self._job.config.api.token)
         self._progress.note(f"the API is at {server.url}")
         try:
             yield
@@ -92,7 +92,7 @@ class Operation:
 
     @contextmanager
     def _textfile(self) -> Iterator[None]:
-        path = self._job.config["metrics.textfile"]
+        path = self._job.config.metrics.textfile
         try:
             yield
         except Exception as e:
@@ -165,5 +165,5 @@ class Operation:
         return Answer.json({"checkpoints": list(islice(rows, _LISTED_CHECKPOINTS))})
 
     def _page(self) -> Answer:
-        live = Live(status=self._status(), needs_token=self._job.config["api.token"] is not None)
+        live = Live(status=self._status(), needs_token=self._job.config.api.token is not None)
         return Answer(body=self._live_report.render(live).encode(), kind="text/html; charset=utf-8")

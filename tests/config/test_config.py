@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from tests.failing import ends_with
 
 
 def test_defaults_are_the_documented_ones() -> None:
-    limits = make_config({}).limits
+    limits = make_config({}).batch_limits
     assert (limits.max_files, limits.commit_files, limits.interval_s) == (10_000, 10, 60.0)
-    assert make_config({})["checkpoint.scan_commits"] == 100
+    assert make_config({}).checkpoint.scan_commits == 100
 
 
 def test_flags_win_over_assignments_and_assignments_over_the_file(tmp_path: Path) -> None:
@@ -25,7 +26,7 @@ def test_flags_win_over_assignments_and_assignments_over_the_file(tmp_path: Path
     config = load_config(
         file=str(file), assignments=("source.path=s", "table.path=s"), flags={"table.path": "flag", "schema.ddl": None}
     )
-    assert [config[k] for k in ("source.path", "source.pattern", "table.path", "limits.max_files")] == [
+    assert [config.source.path, config.source.pattern, config.table.path, config.limits.max_files] == [
         *("s", "x", "flag"),
         7,
     ]
@@ -59,7 +60,7 @@ def test_an_unknown_key_is_rejected_with_the_nearest(key: str, nearest: str) -> 
     ],
 )
 def test_values_are_parsed(key: str, text: Any, value: Any) -> None:
-    assert make_config({key: text})[key] == value
+    assert attrgetter(key)(make_config({key: text})) == value
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_a_bad_value_is_named(key: str, text: Any) -> None:
 def test_environment_variables_are_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUCKET", "b")
     monkeypatch.delenv("NOWHERE", raising=False)
-    assert make_config({"source.path": "x/${BUCKET}/${NOWHERE:-d}"})["source.path"] == "x/b/d"
+    assert make_config({"source.path": "x/${BUCKET}/${NOWHERE:-d}"}).source.path == "x/b/d"
     with pytest.raises(ConfigError, match="NOWHERE"):
         make_config({"source.path": "${NOWHERE}"})
 
@@ -111,7 +112,7 @@ def test_a_file_that_is_no_tree_is_rejected(tmp_path: Path, text: str) -> None:
 
 def test_the_example_file_is_valid() -> None:
     config = load_config(file=str(Path(__file__).parents[2] / "conf" / "example.yaml"))
-    assert config["source.path"] == "demo/events"
+    assert config.source.path == "demo/events"
     assert config.spark_conf
 
 

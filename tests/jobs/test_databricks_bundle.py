@@ -71,7 +71,7 @@ def test_what_the_service_passes_on_is_what_blizzard_takes() -> None:
     options = build_parser().parse_args(["run", *arguments_of(argv(source="s3://a/b", table="s3://c/d", schema=""))])
     assert (options.source, options.table, options.pipeline) == ("s3://a/b", "s3://c/d", "${var.pipeline}")
     assert (options.schema, options.config, options.attempt, options.summary) == (None, None, None, None)
-    assert load_config(file=None, assignments=tuple(options.assignments))["limits.max_files"] == 1000
+    assert load_config(file=None, assignments=tuple(options.assignments)).limits.max_files == 1000
     given = argv(attempt="a1", summary="s3://e/f.json", schema="id BIGINT, ts TIMESTAMP")
     options = build_parser().parse_args(["run", *arguments_of(given)])
     assert (options.attempt, options.summary, options.schema) == ("a1", "s3://e/f.json", "id BIGINT, ts TIMESTAMP")

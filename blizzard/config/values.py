@@ -1,0 +1,134 @@
+"""How the values of configuration keys are read: text of the command line, and what YAML and Python give."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from blizzard.errors import ConfigError
+from blizzard.schema.derived import PartitionSpec, parse_partition_by, parse_provenance
+from blizzard.text.redaction import is_secret
+
+Parser = Callable[[str, Any], Any]
+
+
+# No count or size that means something is larger, and no time: three hundred years.
+_LARGEST = 10**15
+LONGEST_S = 10**10
+_SHOWN_CHARS = 60
+
+
+def shown(value: Any) -> str:
+    """A value for a message. What cannot be printed, or has no end, must not make the message fail."""
+    try:
+        text = repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
+    except ValueError:  # more digits than Python prints
+        return "a number without end"
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+
+
+def require_plain(name: str, value: Any, *, or_list: bool) -> None:
+    """Keys take texts, numbers, and lists of them; never a tree."""
+    items = value if or_list and isinstance(value, list | tuple) else (value,)
+    if not all(isinstance(item, str | int | float | None) for item in items):
+        raise ConfigError(f"{name} takes a text, a number{' or a list of these' if or_list else ''}, not a tree")
+    if any(isinstance(item, int) and abs(item) >= 2**64 for item in items):
+        raise ConfigError(f"{name}: the number is too large")
+
+
+def text(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        # A short secret cannot be hidden later.
+        given = "; put it in quotes" if is_secret(name) else f", not {shown(value)}"
+        raise ConfigError(f"{name} must be text{given}")
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    word = str(value).lower()
+    if word not in ("true", "false"):
+        raise ConfigError(f"{name} must be true or false, not {shown(value)}")
+    return word == "true"
+
+
+def choice(*allowed: str) -> Parser:
+    def parse(name: str, value: Any) -> str:
+        if value not in allowed:
+            raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {shown(value)}")
+        return str(value)
+
+    return parse
+
+
+_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+# With an end: Python reads no number of more than 4,300 digits.
+_NUMBER = re.compile(r"\s*([0-9](?:_?[0-9]){0,29})\s*([A-Za-z]*)\s*")
+
+
+def number(*, at_least: int, at_most: int = _LARGEST, optional: bool = False, unit_bytes: bool = False) -> Parser:
+    def parse(name: str, value: Any) -> int | None:
+        if optional and value in (None, "", "none", "null"):
+            return None
+        match = _NUMBER.fullmatch(str(value)) if isinstance(value, int | str) and value is not True else None
+        unit = match.group(2).lower() if match else "?"
+        if match is None or unit not in _UNITS or (unit and not unit_bytes):
+            raise ConfigError(
+                f"{name} must be a whole number{' of bytes, such as 128MiB' if unit_bytes else ''}, not {shown(value)}"
+            )
+        found = int(match.group(1)) * _UNITS[unit]
+        if not at_least <= found <= at_most:
+            raise ConfigError(f"{name} must be from {at_least} to {at_most}, not {shown(value)}")
+        return found
+
+    return parse
+
+
+def textfile(name: str, value: Any) -> str:
+    path = text(name, value)
+    if not path.endswith(".prom"):
+        raise ConfigError(f"{name} must end in .prom: the textfile collector reads no other file, not {shown(path)}")
+    return path
+
+
+def _float(value: Any) -> float:
+    """A number, or one that is nowhere in range."""
+    try:
+        return -1.0 if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return -1.0
+
+
+def seconds(name: str, value: Any) -> float | None:
+    """Zero and null mean: no limit."""
+    if value in (None, "", "none", "null"):
+        return None
+    found = _float(value)
+    if not 0 <= found <= LONGEST_S:
+        raise ConfigError(f"{name} must be a number of seconds from 0 to {LONGEST_S}, not {shown(value)}")
+    return found or None
+
+
+def ratio(name: str, value: Any) -> float | None:
+    if value in (None, "", "none", "null"):
+        return None
+    found = _float(value)
+    if not 0 <= found <= 1:
+        raise ConfigError(f"{name} must be a share from 0 to 1, such as 0.01, not {shown(value)}")
+    return found
+
+
+def partitions(name: str, value: Any) -> tuple[PartitionSpec, ...] | None:
+    if value in (None, "", "none", "null"):
+        return None
+    if not isinstance(value, str | list | tuple):
+        raise ConfigError(f"{name} must be text or a list, not {shown(value)}")
+    return parse_partition_by(value)
+
+
+def provenance(name: str, value: Any) -> tuple[str, ...] | None:
+    if value in (None, ""):
+        return None
+    if not isinstance(value, str | list | tuple):
+        raise ConfigError(f"{name} must be text or a list, not {shown(value)}")
+    return parse_provenance(value)
