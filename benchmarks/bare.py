@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from blizzard.config.load import make_config
 from blizzard.core.plan import Limits, is_drained, plan_batch
-from blizzard.core.state import SourceState, advance_mark, apply_reports, prune_finished
+from blizzard.core.position import Marks, advance_mark, apply_reports, prune_finished
 from blizzard.core.types import BatchResult, BatchTicket, TaskPlan, TaskReport
 from blizzard.schema.layout import TableLayout
 from blizzard.schema.load import load_schema
@@ -42,7 +42,7 @@ def make_spec(source: str, table: str, ddl: str) -> JobSpec:
 def drain(source: str, *, slots: int, run: Runner) -> int:
     """Plan and run batch after batch until everything listed is finished; the rows read."""
     listing = list_source(locate_source(source, None))
-    state, rows = SourceState(), 0
+    state, rows = Marks(), 0
     while not is_drained(state, listing):
         plan = plan_batch(state, listing, UNHURRIED, slots=slots)
         result = BatchResult(reports=run(plan.tasks))

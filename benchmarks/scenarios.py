@@ -27,9 +27,9 @@ from benchmarks.measure import measure
 from benchmarks.results import ScenarioResult
 from blizzard.core.batch import RunIdentity, next_state, seal, state_before
 from blizzard.core.plan import Limits, count_backlog, is_drained, plan_batch
+from blizzard.core.position import Marks, advance_mark, apply_reports, prune_finished
 from blizzard.core.recover import Resume, decide_recovery
 from blizzard.core.refuse import Refuse
-from blizzard.core.state import SourceState, advance_mark, apply_reports, prune_finished
 from blizzard.core.types import (
     BatchPlan,
     BatchResult,
@@ -163,7 +163,7 @@ def plan_names(names: int) -> Metrics:
     started = time.monotonic()
     listing = _listing(names)
     listed = time.monotonic()
-    state, limits, batches, first_plan = SourceState(), Limits(), 0, 0.0
+    state, limits, batches, first_plan = Marks(), Limits(), 0, 0.0
     while not is_drained(state, listing):
         plan_started = time.monotonic()
         plan = plan_batch(state, listing, limits, slots=machine.cores())
@@ -172,7 +172,7 @@ def plan_names(names: int) -> Metrics:
         state = prune_finished(advance_mark(apply_reports(state, reports), plan.frontier))
         batches += 1
     planned = time.monotonic()
-    count_backlog(SourceState(), listing)
+    count_backlog(Marks(), listing)
     return {
         "list_seconds": listed - started,
         "first_plan_seconds": first_plan,
@@ -257,7 +257,7 @@ def write_commits(commits: int, table: str) -> Metrics:
             opened, request, checkpoint.state, planned_ms=clock.now_ms(), attempts=1, clock=clock, progress=progress
         )
         seconds.append(time.monotonic() - started)
-        state = replace(checkpoint.state, delta_version=version)
+        state = replace(checkpoint.state, on=replace(checkpoint.state.on, delta_version=version))
     return _latencies(seconds[:commits])
 
 

@@ -14,9 +14,9 @@ from blizzard.core.codec import CodecError, decode_state
 from blizzard.core.kinds import Kind
 from blizzard.core.log import TableFacts, Txn, fence_version
 from blizzard.core.names import is_name
+from blizzard.core.position import FINISHED, FileProgress, Finished, Marks, RecordsRead, RustPosition
 from blizzard.core.recover import check_rewrites
 from blizzard.core.refuse import Refuse
-from blizzard.core.state import FINISHED, FileProgress, Finished, RecordsRead, RustCheckpointState, SourceState
 from blizzard.core.types import SourceFile, SourceIdentity, find_file
 
 
@@ -24,11 +24,11 @@ from blizzard.core.types import SourceFile, SourceIdentity, find_file
 class Adoption:
     """The position to begin with, and the version of the table it was found in."""
 
-    source_state: SourceState
+    marks: Marks
     version: int
 
 
-def adoption_warnings(state: SourceState) -> tuple[str, str]:
+def adoption_warnings(state: Marks) -> tuple[str, str]:
     return (
         f"taking over the Rust program's position: files up to {state.last_committed_file or 'none'} are not read,"
         f" {len(state.in_progress)} are read on from where it stopped",
@@ -38,7 +38,7 @@ def adoption_warnings(state: SourceState) -> tuple[str, str]:
     )
 
 
-def find_rust_state(facts: TableFacts) -> tuple[RustCheckpointState, int] | None:
+def find_rust_state(facts: TableFacts) -> tuple[RustPosition, int] | None:
     """The newest one, in the commits that were looked at or in the Delta checkpoint before them."""
     for commit in facts.commits:
         found = _newest(commit.txns)
@@ -51,14 +51,14 @@ def find_rust_state(facts: TableFacts) -> tuple[RustCheckpointState, int] | None
     return None
 
 
-def _newest(txns: Iterable[Txn]) -> RustCheckpointState | None:
+def _newest(txns: Iterable[Txn]) -> RustPosition | None:
     states = []
     for txn in txns:
         try:
             state = decode_state(txn.app_id)
         except CodecError:
             continue
-        if isinstance(state, RustCheckpointState):
+        if isinstance(state, RustPosition):
             states.append(state)
     return max(states, key=lambda s: s.delta_version, default=None)
 
@@ -76,7 +76,7 @@ def decide_adoption(
     if rewritten is not None:
         return _refuse(f"its position is of version {version}, and since then: {rewritten.message}")
     names: dict[str, FileProgress] = {}
-    for path, progress in state.source_state.files.items():
+    for path, progress in state.marks.files.items():
         name = _name_below(path, source.root)
         if name is None:
             return _elsewhere(path, source)
@@ -91,13 +91,13 @@ def decide_adoption(
                     )
                 # Whether it is still the same file, its position does not say.
                 names[name] = RecordsRead(records=records, size_bytes=file.size_bytes, etag=file.etag)
-    mark = state.source_state.last_committed_file
+    mark = state.marks.last_committed_file
     name = None if mark is None else _name_below(mark, source.root)
     if mark is not None and name is None:
         return _elsewhere(mark, source)
     if name is None and not names:
         return _refuse("its newest position is empty: it says nothing about any source file")
-    return Adoption(source_state=SourceState(files=names, last_committed_file=name), version=version)
+    return Adoption(marks=Marks(files=names, last_committed_file=name), version=version)
 
 
 def _name_below(path: str, root: str) -> str | None:
@@ -134,12 +134,12 @@ def _refuse(why: str, way_out: str = _BY_HAND) -> Refuse:
     return Refuse(kind=Kind.ADOPT_REJECTED, message=f"--adopt: {why}. Nothing was changed. {way_out}.")
 
 
-def check_rust_reader(facts: TableFacts, source: SourceIdentity, begins_at: SourceState) -> Refuse | None:
+def check_rust_reader(facts: TableFacts, source: SourceIdentity, begins_at: Marks) -> Refuse | None:
     """Whether a pipeline that begins there would read what the Rust program has read of this source."""
     found = find_rust_state(facts)
     if found is None:
         return None
-    state, version = found[0].source_state, found[1]
+    state, version = found[0].marks, found[1]
     named = {path: _name_below(path, source.root) for path in (*state.files, state.last_committed_file or "")}
     mark = named.get(state.last_committed_file or "")
     again = [
@@ -158,5 +158,5 @@ def check_rust_reader(facts: TableFacts, source: SourceIdentity, begins_at: Sour
     )
 
 
-def _has_any(state: SourceState, path: str) -> bool:
+def _has_any(state: Marks, path: str) -> bool:
     return state.is_finished(path) or state.records_read(path) > 0

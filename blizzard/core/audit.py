@@ -15,7 +15,7 @@ from blizzard.core.late import Past
 from blizzard.core.ledger import SKIPPED, Ledger, LedgerEntry
 from blizzard.core.log import CommitFacts, states_in
 from blizzard.core.look import Listed, settled_in
-from blizzard.core.state import FOR_A_PERSON, CheckpointState
+from blizzard.core.position import FOR_A_PERSON, Position
 from blizzard.core.types import SourceFile
 
 
@@ -91,7 +91,7 @@ class _Known:
 
 def audit(
     listed: Listed,
-    state: CheckpointState,
+    state: Position,
     commits: Iterable[CommitFacts],
     rows_of: Mapping[str, int] | None = None,
     quarantine: InQuarantine | None = None,
@@ -106,14 +106,14 @@ def audit(
         _take(known, ledger)
     by_name = {file.path: file for file in listed.files}
     there = {path: k for path, k in known.items() if path in by_name and k.version == _version(by_name[path])}
-    is_settled, source = settled_in(state), state.source_state
+    is_settled, source = settled_in(state), state.marks
     passed = {path: k.newest for path, k in there.items() if is_settled(path)}
     done = {path: entry for path, entry in passed.items() if entry.finished}
     unknown = {path: file for path, file in by_name.items() if path not in known and is_settled(path)}
     is_complete = bool(seen) and seen[-1].version == 0
     read_by_others = _read_by_others(known, state.source.root, others)
     foreign = {entry.path for ledger in others for entry in ledger.entries}
-    held = {path: why for path, why in state.held_back.items() if path in by_name} | dict(listed.held)
+    held = {path: why for path, why in state.seen.held_back.items() if path in by_name} | dict(listed.held)
     return Audit(
         listed=len(by_name),
         ingested=sum(entry.broken is None for entry in done.values()),
@@ -127,7 +127,7 @@ def audit(
         **_judge_unknown(unknown, state, seen, rows_of or {}),
         twice=_sorted(p for p, k in known.items() if k.is_twice),
         read_by_others=read_by_others,
-        is_read_again=state.reads_again or _reads_again(read_by_others, seen),
+        is_read_again=state.begun.reads_again or _reads_again(read_by_others, seen),
         rewritten=_sorted(p for p in known if p in by_name and p not in there and not _is_to_be_read(p, state)),
         gone=_sorted(p for p in known if p not in by_name),
         rows_missing=_sorted(p for p, k in known.items() if rows_of is not None and k.rows and p not in rows_of),
@@ -152,7 +152,7 @@ def _take(known: dict[str, _Known], ledger: Ledger) -> None:
 
 def _judge_unknown(
     unknown: Mapping[str, SourceFile],
-    state: CheckpointState,
+    state: Position,
     commits: Iterable[CommitFacts],
     rows_of: Mapping[str, int],
 ) -> dict[str, Any]:
@@ -160,8 +160,8 @@ def _judge_unknown(
     past = Past(state)
     past.look_for(dict(unknown), commits)
     late = {p for p in unknown if not past.may_hold(p)}
-    if past.is_complete and state.late_from_ms:
-        late |= {p for p, file in unknown.items() if file.seen_ms >= state.late_from_ms}
+    if past.is_complete and state.seen.late_from_ms:
+        late |= {p for p, file in unknown.items() if file.seen_ms >= state.seen.late_from_ms}
     rest = unknown.keys() - late
     in_rows = {p for p in rest if p in rows_of}
     taken_over = rest - in_rows if past.is_complete else set()
@@ -194,11 +194,11 @@ def _reads_again(read_by_others: Mapping[str, tuple[str, ...]], commits: Iterabl
     for commit in commits if told else ():
         for state in states_in(commit.txns):
             if state.pipeline in told:
-                told[state.pipeline] |= state.reads_again
+                told[state.pipeline] |= state.begun.reads_again
     return bool(told) and all(told.values())
 
 
-def _judge_quarantine(quarantine: InQuarantine, state: CheckpointState, ledgers: Sequence[Ledger]) -> dict[str, Any]:
+def _judge_quarantine(quarantine: InQuarantine, state: Position, ledgers: Sequence[Ledger]) -> dict[str, Any]:
     """`ledgers` of this pipeline, newest first."""
     missing, alive, is_replayed = [], set(), False
     for ledger in ledgers:
@@ -209,7 +209,7 @@ def _judge_quarantine(quarantine: InQuarantine, state: CheckpointState, ledgers:
         if quarantine.rows.get(ledger.sequence, 0) < expected and not is_explained:
             missing.append(ledger.sequence)
         is_replayed |= ledger.kind == "replay"  # it may have taken any record from before it
-    first, last = state.rolled_back or (1, 0)  # the next run may have yet to take these out
+    first, last = state.quarantine.rolled_back or (1, 0)  # the next run may have yet to take these out
     unknown = [s for s in quarantine.rows if alive and s >= min(alive) and s not in alive and not first <= s <= last]
     return {
         "quarantined": sum(quarantine.rows.values()),
@@ -218,9 +218,9 @@ def _judge_quarantine(quarantine: InQuarantine, state: CheckpointState, ledgers:
     }
 
 
-def _is_to_be_read(path: str, state: CheckpointState) -> bool:
+def _is_to_be_read(path: str, state: Position) -> bool:
     """From its beginning, whatever was read of it before."""
-    progress = state.source_state.in_progress.get(path)
+    progress = state.marks.in_progress.get(path)
     return progress is not None and progress.records == 0
 
 

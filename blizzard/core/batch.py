@@ -8,26 +8,25 @@ from dataclasses import dataclass, replace
 from blizzard.core.codec import encode_state, fence_app_id
 from blizzard.core.ledger import Ledger, LedgerEntry, encode_ledger, entries_of
 from blizzard.core.look import Look
-from blizzard.core.quarantine import lead_quarantine
-from blizzard.core.recover import Fresh, Resume
-from blizzard.core.rollback import RollbackPlan
-from blizzard.core.state import (
+from blizzard.core.position import (
     GIVEN_UP,
-    CheckpointState,
+    Begun,
+    Cleaned,
+    ForQuarantine,
+    Marks,
+    PlannedOn,
+    Position,
     RecordsRead,
-    SourceState,
     advance_mark,
     apply_reports,
     entry_bytes,
     prune_finished,
 )
+from blizzard.core.quarantine import lead_quarantine
+from blizzard.core.recover import Fresh, Resume
+from blizzard.core.rollback import RollbackPlan
 from blizzard.core.types import BatchPlan, BatchResult, SourceIdentity
 
-# What a position says about where listing begins goes back with it.
-_LISTING_FIELDS = (
-    *("held_back", "list_from", "relist_watermark_ms", "relist_names", "young_names"),
-    *("settled_names", "names_compared_ms", "late_from_ms"),
-)
 # Reasons why files are held back are for people; they do not make a payload too large.
 _HELD_BYTES = 32 * 1024
 _UNREAD_BYTES = 64 * 1024
@@ -53,40 +52,41 @@ class RunIdentity:
 class Checkpoint:
     """A state with everything its commit needs."""
 
-    state: CheckpointState
+    state: Position
     app_id: str
     fence_app_id: str
     ledger: str
 
 
-def state_before(
-    recovery: Resume | Fresh, identity: RunIdentity, *, version: int, timestamp_ms: int
-) -> CheckpointState:
+def state_before(recovery: Resume | Fresh, identity: RunIdentity, *, version: int, timestamp_ms: int) -> Position:
     """The position a run starts from, on the version it has looked at. Sequence 0: nothing committed yet."""
-    resumed = recovery.state if isinstance(recovery, Resume) else None
-    return CheckpointState(
+    fresh = Position(
         pipeline=identity.pipeline,
-        sequence=resumed.sequence if resumed else 0,
+        sequence=0,
         run_id=identity.run_id,
         batch_id="",
         taken_at_ms=timestamp_ms,
-        table_id=identity.table_id,
-        delta_version=version,
-        add_path=resumed.add_path if resumed else None,
         source=identity.source,
-        schema_fingerprint=identity.schema_fingerprint,
-        source_state=replace(recovery.source_state, marks_per=identity.source.marks_per),
-        start_from=recovery.start_from if isinstance(recovery, Fresh) else recovery.state.start_from,
-        cleaned_through=resumed.cleaned_through if resumed else 0,
-        cleaning_through=resumed.cleaning_through if resumed else 0,
-        quarantine_head=resumed.quarantine_head if resumed else None,
-        reads_again=recovery.reads_again if isinstance(recovery, Fresh) else recovery.state.reads_again,
-        **({name: getattr(resumed, name) for name in _LISTING_FIELDS} if resumed else {}),
+        marks=replace(recovery.marks, marks_per=identity.source.marks_per),
+        on=PlannedOn(table_id=identity.table_id, delta_version=version, schema_fingerprint=identity.schema_fingerprint),
     )
+    match recovery:
+        case Fresh(start_from=start_from, reads_again=reads_again):
+            return replace(fresh, begun=Begun(start_from=start_from, reads_again=reads_again))
+        case Resume(state=before):
+            return replace(
+                fresh,
+                sequence=before.sequence,
+                on=replace(fresh.on, add_path=before.on.add_path),
+                begun=before.begun,
+                seen=before.seen,
+                quarantine=ForQuarantine(head=before.quarantine.head),
+                cleaned=before.cleaned,
+            )
 
 
 def next_state(
-    previous: CheckpointState,
+    previous: Position,
     plan: BatchPlan,
     result: BatchResult,
     *,
@@ -94,35 +94,36 @@ def next_state(
     now_ms: int,
     held: Mapping[str, str] | None = None,
     look: Look | None = None,
-) -> CheckpointState:
+) -> Position:
     """The state after the batch. It may be planned on at once; it means something only when it is committed. `held`
     are files that cannot be read now, with the reasons; `look` is the listing that the plan was made from."""
     check_result(plan, result)
-    taken = apply_reports(previous.source_state, result.slices)
+    taken = apply_reports(previous.marks, result.slices)
     taken = _name_unread(taken, result.unread)
-    source_state = prune_finished(advance_mark(taken, plan.frontier))
-    young, settled = previous.young_names, previous.settled_names
+    marks = prune_finished(advance_mark(taken, plan.frontier))
+    young, settled = previous.seen.young_names, previous.seen.settled_names
     if look is not None:
-        young, settled = look.digests(previous, source_state)
+        young, settled = look.digests(previous, marks)
     after = replace(
         previous,
         sequence=previous.sequence + 1,
         batch_id=batch_id,
         taken_at_ms=max(now_ms, previous.taken_at_ms),  # never before the commit it stands on
-        add_path=result.files[0].path if result.files else previous.add_path,
-        pending_quarantine=tuple(f.path for f in result.quarantine),
-        replayed={},
-        rolled_back=None,
-        source_state=source_state,
-        held_back=_held_back(held or {}, source_state),
-        list_from=previous.list_from if look is None else look.list_from(source_state),
-        young_names=young,
-        settled_names=settled,
+        marks=marks,
+        on=replace(previous.on, add_path=result.files[0].path if result.files else previous.on.add_path),
+        quarantine=ForQuarantine(pending=tuple(f.path for f in result.quarantine), head=previous.quarantine.head),
+        seen=replace(
+            previous.seen,
+            held_back=_held_back(held or {}, marks),
+            list_from=previous.seen.list_from if look is None else look.list_from(marks),
+            young_names=young,
+            settled_names=settled,
+        ),
     )
     return lead_quarantine(after)
 
 
-def _name_unread(state: SourceState, unread: Iterable[str]) -> SourceState:
+def _name_unread(state: Marks, unread: Iterable[str]) -> Marks:
     """Name what could not be read, wherever the mark will be, so that a person sees it; as far as there is room. The
     others, like files that are only young, are named where the mark passes them, which it does if that costs least."""
     files, room = dict(state.files), _UNREAD_BYTES - sum(map(entry_bytes, state.files))
@@ -134,7 +135,7 @@ def _name_unread(state: SourceState, unread: Iterable[str]) -> SourceState:
     return replace(state, files=files)
 
 
-def _held_back(held: Mapping[str, str], state: SourceState) -> dict[str, str]:
+def _held_back(held: Mapping[str, str], state: Marks) -> dict[str, str]:
     """Why files that the state names are held back. What is to be done with a file comes first."""
     kept, room, named = {}, _HELD_BYTES, state.in_progress
     for path, why in sorted(held.items(), key=lambda item: (item[1] not in GIVEN_UP, item[0])):
@@ -144,36 +145,38 @@ def _held_back(held: Mapping[str, str], state: SourceState) -> dict[str, str]:
     return kept
 
 
-def renewed_state(previous: CheckpointState, *, batch_id: str, now_ms: int) -> CheckpointState:
+def renewed_state(previous: Position, *, batch_id: str, now_ms: int) -> Position:
     """The same position under the next sequence: nothing was read of the source."""
     return replace(
         previous,
         sequence=previous.sequence + 1,
         batch_id=batch_id,
         taken_at_ms=max(now_ms, previous.taken_at_ms),
-        pending_quarantine=(),
-        replayed={},
-        rolled_back=None,
+        quarantine=ForQuarantine(head=previous.quarantine.head),
     )
 
 
-def rolled_back_state(current: CheckpointState, plan: RollbackPlan, *, batch_id: str, now_ms: int) -> CheckpointState:
+def rolled_back_state(current: Position, plan: RollbackPlan, *, batch_id: str, now_ms: int) -> Position:
     """The target's position under the next sequence."""
+    after, target = renewed_state(current, batch_id=batch_id, now_ms=now_ms), plan.target
+    taken_back = (min(plan.superseded), max(plan.superseded)) if plan.superseded else None
     after = replace(
-        renewed_state(current, batch_id=batch_id, now_ms=now_ms),
-        source_state=plan.target.source_state,
-        add_path=plan.target.add_path,
-        start_from=plan.target.start_from,
-        cleaned_through=min(current.cleaned_through, plan.target.sequence),
-        cleaning_through=min(current.cleaning_through, plan.target.sequence),
-        rolled_back=(min(plan.superseded), max(plan.superseded)) if plan.superseded else None,
-        **{name: getattr(plan.target, name) for name in _LISTING_FIELDS},
+        after,
+        marks=target.marks,
+        seen=target.seen,  # what it says about where listing begins goes back with it
+        on=replace(after.on, add_path=target.on.add_path),
+        begun=replace(after.begun, start_from=target.begun.start_from),
+        cleaned=Cleaned(
+            done_through=min(current.cleaned.done_through, target.sequence),
+            due_through=min(current.cleaned.due_through, target.sequence),
+        ),
+        quarantine=replace(after.quarantine, rolled_back=taken_back),
     )
     return lead_quarantine(after)
 
 
 def seal(
-    state: CheckpointState,
+    state: Position,
     result: BatchResult,
     *,
     kind: str = "batch",
@@ -189,11 +192,11 @@ def seal(
         sequence=state.sequence,
         run_id=state.run_id,
         batch_id=state.batch_id,
-        base_version=state.delta_version,
+        base_version=state.on.delta_version,
         source=state.source,
         records=sum(f.rows for f in result.files),
         entries=entries_of(result.slices, late) + edited,
-        quarantine=state.pending_quarantine,
+        quarantine=state.quarantine.pending,
         kind=kind,
         rolled_back_to=rolled_back_to,
         superseded=superseded,
@@ -206,7 +209,7 @@ def seal(
     )
 
 
-def find_passed(before: SourceState, result: BatchResult) -> frozenset[str]:
+def find_passed(before: Marks, result: BatchResult) -> frozenset[str]:
     """Files of the result of which nothing was taken before although the mark had passed them: late, or held back."""
     named = before.in_progress
     return frozenset(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from blizzard.core.history import ledgers_of
 from blizzard.core.ledger import Ledger, LedgerEntry
 from blizzard.core.log import CommitFacts
-from blizzard.core.state import CheckpointState
+from blizzard.core.position import Position
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,7 +54,7 @@ def is_whole(entry: LedgerEntry) -> bool:
     return entry.finished and entry.broken is None
 
 
-def find_ingested(state: CheckpointState, commits: Iterable[CommitFacts]) -> list[Ingested]:
+def find_ingested(state: Position, commits: Iterable[CommitFacts]) -> list[Ingested]:
     """The files whose last line was committed after `cleaned_through` and up to `cleaning_through`, oldest first. One
     that is to be read again is none of them. `commits` run backwards, and are read only as far as needed."""
     found: dict[str, Ingested] = {}
@@ -62,16 +62,16 @@ def find_ingested(state: CheckpointState, commits: Iterable[CommitFacts]) -> lis
     seen: set[str] = set()
     replays: list[int] = []
     for _, ledger in ledgers_of(commits, state.pipeline):
-        if ledger.sequence <= state.cleaned_through and not open_paths:
+        if ledger.sequence <= state.cleaned.done_through and not open_paths:
             break
         if ledger.kind == "replay" and ledger.quarantine:
             replays.append(ledger.sequence)
         if ledger.source != state.source:
             continue  # the same name there is another file
         for entry in reversed(ledger.entries):
-            if state.cleaned_through < ledger.sequence and entry.path not in seen:
+            if state.cleaned.done_through < ledger.sequence and entry.path not in seen:
                 seen.add(entry.path)
-                if ledger.sequence <= state.cleaning_through and _is_done(entry, state):
+                if ledger.sequence <= state.cleaned.due_through and _is_done(entry, state):
                     found[entry.path] = Ingested(entry=entry, unproven=entry.to_record)
                     if entry.broken is None:
                         open_paths.add(entry.path)
@@ -83,5 +83,5 @@ def find_ingested(state: CheckpointState, commits: Iterable[CommitFacts]) -> lis
     return list(reversed(found.values()))
 
 
-def _is_done(entry: LedgerEntry, state: CheckpointState) -> bool:
-    return entry.finished and state.source_state.is_finished(entry.path)
+def _is_done(entry: LedgerEntry, state: Position) -> bool:
+    return entry.finished and state.marks.is_finished(entry.path)

@@ -17,15 +17,20 @@ from typing import Any
 import orjson
 
 from blizzard.core.names import is_below, is_name
-from blizzard.core.state import (
+from blizzard.core.position import (
     FINISHED,
-    CheckpointState,
+    Begun,
+    Cleaned,
     FileProgress,
     Finished,
+    ForQuarantine,
+    Marks,
+    PlannedOn,
+    Position,
     QuarantineHead,
     RecordsRead,
-    RustCheckpointState,
-    SourceState,
+    RustPosition,
+    Seen,
 )
 from blizzard.core.types import SourceIdentity
 
@@ -104,7 +109,7 @@ def head_number(batch_id: str | None) -> int:
     return int.from_bytes(hashlib.sha256(batch_id.encode()).digest()[:8], "big") >> 1 or 1
 
 
-def encode_state(state: CheckpointState) -> str:
+def encode_state(state: Position) -> str:
     """The appId of this state; refused when it would be larger than a reader of the log should have to bear."""
     fields = _state_to_json(state)
     fields["checksum"] = checksum_of(fields)
@@ -114,7 +119,7 @@ def encode_state(state: CheckpointState) -> str:
     return app_id
 
 
-def decode_state(app_id: str) -> CheckpointState | RustCheckpointState:
+def decode_state(app_id: str) -> Position | RustPosition:
     fields = decode_json(app_id)
     match fields.get("schema_version"):
         case bool() | None:
@@ -151,10 +156,10 @@ def decode_json(app_id: str) -> dict[str, Any]:
     return fields
 
 
-def _state_to_json(state: CheckpointState) -> dict[str, Any]:
+def _state_to_json(state: Position) -> dict[str, Any]:
     files: dict[str, Any] = {}
     versions: dict[str, Any] = {}
-    for path, progress in state.source_state.files.items():
+    for path, progress in state.marks.files.items():
         match progress:
             case Finished():
                 files[path] = "Finished"
@@ -164,39 +169,39 @@ def _state_to_json(state: CheckpointState) -> dict[str, Any]:
                     versions[path] = {"size": size, "etag": etag}
     return {
         "schema_version": NEWEST_VERSION,
-        "source_state": {"files": files, "last_committed_file": state.source_state.last_committed_file},
-        "delta_version": state.delta_version,
+        "source_state": {"files": files, "last_committed_file": state.marks.last_committed_file},
+        "delta_version": state.on.delta_version,
         "pipeline": state.pipeline,
         "sequence": state.sequence,
         "run_id": state.run_id,
         "batch_id": state.batch_id,
         "taken_at_ms": state.taken_at_ms,
-        "table_id": state.table_id,
-        "add_path": state.add_path,
+        "table_id": state.on.table_id,
+        "add_path": state.on.add_path,
         "source": {
             "root": state.source.root,
             "pattern": state.source.pattern,
             **({} if state.source.marks_per is None else {"marks_per": state.source.marks_per}),
         },
         "file_versions": versions,
-        "schema_fingerprint": state.schema_fingerprint,
-        "start_from": state.start_from,
-        "pending_quarantine": list(state.pending_quarantine),
-        "replayed": dict(state.replayed),
-        "rolled_back": None if state.rolled_back is None else list(state.rolled_back),
-        "held_back": dict(state.held_back),
-        "list_from": dict(state.list_from),
-        "relist_watermark_ms": state.relist_watermark_ms,
-        "relist_names": state.relist_names,
-        "young_names": state.young_names,
-        **({} if state.settled_names is None else {"settled_names": state.settled_names}),
-        **({} if state.names_compared_ms is None else {"names_compared_ms": state.names_compared_ms}),
-        "prefix_marks": dict(state.source_state.prefix_marks),
-        "late_from_ms": state.late_from_ms,
-        "cleaned_through": state.cleaned_through,
-        "cleaning_through": state.cleaning_through,
-        **({} if state.quarantine_head is None else {"quarantine_head": _head_to_json(state.quarantine_head)}),
-        **({"reads_again": True} if state.reads_again else {}),
+        "schema_fingerprint": state.on.schema_fingerprint,
+        "start_from": state.begun.start_from,
+        "pending_quarantine": list(state.quarantine.pending),
+        "replayed": dict(state.quarantine.replayed),
+        "rolled_back": None if state.quarantine.rolled_back is None else list(state.quarantine.rolled_back),
+        "held_back": dict(state.seen.held_back),
+        "list_from": dict(state.seen.list_from),
+        "relist_watermark_ms": state.seen.relist_watermark_ms,
+        "relist_names": state.seen.relist_names,
+        "young_names": state.seen.young_names,
+        **({} if state.seen.settled_names is None else {"settled_names": state.seen.settled_names}),
+        **({} if state.seen.names_compared_ms is None else {"names_compared_ms": state.seen.names_compared_ms}),
+        "prefix_marks": dict(state.marks.prefix_marks),
+        "late_from_ms": state.seen.late_from_ms,
+        "cleaned_through": state.cleaned.done_through,
+        "cleaning_through": state.cleaned.due_through,
+        **({} if state.quarantine.head is None else {"quarantine_head": _head_to_json(state.quarantine.head)}),
+        **({"reads_again": True} if state.begun.reads_again else {}),
     }
 
 
@@ -214,9 +219,9 @@ def checksum_of(fields: Mapping[str, Any]) -> str:
     return hashlib.sha256(orjson.dumps(fields)).hexdigest()[:16]
 
 
-def _decode_v1(fields: dict[str, Any]) -> RustCheckpointState:
-    return RustCheckpointState(
-        source_state=_source_state(fields, versions={}),
+def _decode_v1(fields: dict[str, Any]) -> RustPosition:
+    return RustPosition(
+        marks=_source_state(fields, versions={}),
         delta_version=_integer(fields, "delta_version", at_least=-1),
     )
 
@@ -233,33 +238,50 @@ _V2_FIELDS = frozenset(
 )
 
 
-def _decode_v2(fields: dict[str, Any]) -> CheckpointState:
+def _decode_v2(fields: dict[str, Any]) -> Position:
     unknown = sorted(fields.keys() - _V2_FIELDS)
     if unknown:
         raise UnknownField(f"checkpoint has a field this version does not know: {unknown[0]}")
     checksum = _text(fields, "checksum")
     source = _object(fields, "source")
     marks_per = _text(source, "marks_per") if "marks_per" in source else None
-    state = CheckpointState(
+    state = Position(
         pipeline=_text(fields, "pipeline"),
         sequence=_integer(fields, "sequence", at_least=1),
         run_id=_text(fields, "run_id"),
         batch_id=_text(fields, "batch_id"),
         taken_at_ms=_integer(fields, "taken_at_ms"),
-        table_id=_text(fields, "table_id"),
-        delta_version=_integer(fields, "delta_version"),
-        add_path=_text_or_none(fields, "add_path"),
         source=SourceIdentity(root=_text(source, "root"), pattern=_text(source, "pattern"), marks_per=marks_per),
-        schema_fingerprint=_text(fields, "schema_fingerprint"),
-        source_state=replace(
+        marks=replace(
             _named_state(_source_state(fields, versions=_object(fields, "file_versions"))),
             prefix_marks=_text_map(fields, "prefix_marks"),
             marks_per=marks_per,
         ),
-        start_from=_text_or_none(fields, "start_from"),
-        pending_quarantine=_names_below(fields, "pending_quarantine"),
-        replayed=_text_map(fields, "replayed"),
-        rolled_back=_range_or_none(fields, "rolled_back"),
+        on=PlannedOn(
+            table_id=_text(fields, "table_id"),
+            delta_version=_integer(fields, "delta_version"),
+            schema_fingerprint=_text(fields, "schema_fingerprint"),
+            add_path=_text_or_none(fields, "add_path"),
+        ),
+        begun=Begun(start_from=_text_or_none(fields, "start_from"), reads_again=_flag(fields, "reads_again")),
+        seen=_seen(fields),
+        quarantine=ForQuarantine(
+            pending=_names_below(fields, "pending_quarantine"),
+            replayed=_text_map(fields, "replayed"),
+            rolled_back=_range_or_none(fields, "rolled_back"),
+            head=_head_or_none(fields),
+        ),
+        cleaned=Cleaned(
+            done_through=_integer(fields, "cleaned_through"), due_through=_integer(fields, "cleaning_through")
+        ),
+    )
+    if checksum != checksum_of({name: value for name, value in fields.items() if name != "checksum"}):
+        raise BadChecksum("checkpoint payload was changed after it was written: its checksum does not fit")
+    return state
+
+
+def _seen(fields: dict[str, Any]) -> Seen:
+    return Seen(
         held_back=_named(_text_map(fields, "held_back"), "held_back"),
         list_from=_text_map(fields, "list_from"),
         relist_watermark_ms=_integer_or_none(fields, "relist_watermark_ms"),
@@ -268,14 +290,7 @@ def _decode_v2(fields: dict[str, Any]) -> CheckpointState:
         settled_names=_digest_or_none(fields, "settled_names") if "settled_names" in fields else None,
         names_compared_ms=_integer(fields, "names_compared_ms") if "names_compared_ms" in fields else None,
         late_from_ms=_integer(fields, "late_from_ms"),
-        cleaned_through=_integer(fields, "cleaned_through"),
-        cleaning_through=_integer(fields, "cleaning_through"),
-        quarantine_head=_head_or_none(fields),
-        reads_again=_flag(fields, "reads_again"),
     )
-    if checksum != checksum_of({name: value for name, value in fields.items() if name != "checksum"}):
-        raise BadChecksum("checkpoint payload was changed after it was written: its checksum does not fit")
-    return state
 
 
 def _head_or_none(fields: dict[str, Any]) -> QuarantineHead | None:
@@ -293,13 +308,13 @@ def _head_or_none(fields: dict[str, Any]) -> QuarantineHead | None:
     )
 
 
-def _source_state(fields: dict[str, Any], *, versions: Mapping[str, Any]) -> SourceState:
-    source_state = _object(fields, "source_state")
-    files = {path: _progress(path, value, versions.get(path)) for path, value in _object(source_state, "files").items()}
+def _source_state(fields: dict[str, Any], *, versions: Mapping[str, Any]) -> Marks:
+    marks = _object(fields, "source_state")
+    files = {path: _progress(path, value, versions.get(path)) for path, value in _object(marks, "files").items()}
     strays = versions.keys() - files.keys()
     if strays:
         raise WrongType(f"file_versions names {min(strays)!r}, which is not in files")
-    return SourceState(files=files, last_committed_file=_text_or_none(source_state, "last_committed_file"))
+    return Marks(files=files, last_committed_file=_text_or_none(marks, "last_committed_file"))
 
 
 def _progress(path: str, value: Any, version: Any) -> FileProgress:
@@ -394,7 +409,7 @@ def _named(files: dict[str, Any], name: str) -> dict[str, Any]:
     return files
 
 
-def _named_state(state: SourceState) -> SourceState:
+def _named_state(state: Marks) -> Marks:
     _named(dict(state.files), "files")
     return state
 

@@ -83,10 +83,10 @@ def _since(facts: TableFacts, newest: CommitFacts) -> str:
 def _decision(recovery: Recovery) -> str:
     match recovery:
         case Resume(state=state, path=path):
-            in_progress = len(state.source_state.in_progress)
+            in_progress = len(state.marks.in_progress)
             return (
                 f"Decision: resume at sequence {state.sequence + 1} from {_PATHS[path]}; mark"
-                f" {state.source_state.last_committed_file or 'none'}, {in_progress} files in progress."
+                f" {state.marks.last_committed_file or 'none'}, {in_progress} files in progress."
             )
         case Fresh(start_from=start_from):
             return f"Decision: begin {'at the first file' if start_from is None else start_from}."

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from blizzard.core.ledger import Ledger, LedgerEntry, decode_ledger
 from blizzard.core.log import CommitFacts, fence_version
+from blizzard.core.position import ForQuarantine, Marks, Position, apply_reports, prune_finished
 from blizzard.core.quarantine import lead_quarantine
-from blizzard.core.state import CheckpointState, SourceState, apply_reports, prune_finished
 from blizzard.core.types import SliceReport
 
 
@@ -20,7 +20,7 @@ class CannotFold(Exception):
     """The ledgers do not lead from the one state to the other."""
 
 
-def fold_ledgers(state: CheckpointState, commits: Iterable[CommitFacts]) -> CheckpointState:
+def fold_ledgers(state: Position, commits: Iterable[CommitFacts]) -> Position:
     """The state after these commits, oldest first; those of other writers are passed over."""
     passed = {state.sequence: state}  # a rollback goes back to one of them
     for commit in commits:
@@ -31,7 +31,7 @@ def fold_ledgers(state: CheckpointState, commits: Iterable[CommitFacts]) -> Chec
     return state
 
 
-def _ledger_of(commit: CommitFacts, state: CheckpointState, sequence: int) -> Ledger:
+def _ledger_of(commit: CommitFacts, state: Position, sequence: int) -> Ledger:
     ledger = decode_ledger(commit.user_metadata)
     if sequence != state.sequence + 1:
         raise CannotFold(f"version {commit.version} has sequence {sequence} where {state.sequence + 1} should be")
@@ -44,34 +44,33 @@ def _ledger_of(commit: CommitFacts, state: CheckpointState, sequence: int) -> Le
     return ledger
 
 
-def _after(state: CheckpointState, ledger: Ledger, passed: Mapping[int, CheckpointState]) -> CheckpointState:
+def _after(state: Position, ledger: Ledger, passed: Mapping[int, Position]) -> Position:
     rolled_back = None
     if ledger.kind == "rollback":
         target = passed.get(ledger.rolled_back_to if ledger.rolled_back_to is not None else -1)
         if target is None or (not ledger.superseded and target is not state):
             raise CannotFold(f"sequence {ledger.sequence} goes back to sequence {ledger.rolled_back_to}")
         # The quarantine is not gone back in: what the batches taken back had put there leaves it.
-        state = replace(target, sequence=state.sequence, quarantine_head=state.quarantine_head)
+        kept = replace(target.quarantine, head=state.quarantine.head)
+        state = replace(target, sequence=state.sequence, quarantine=kept)
         rolled_back = (min(ledger.superseded), max(ledger.superseded)) if ledger.superseded else None
     for entry in ledger.entries:
-        _check_entry(entry, state.source_state, ledger.sequence)
-    taken = apply_reports(state.source_state, map(_report, ledger.entries))
+        _check_entry(entry, state.marks, ledger.sequence)
+    taken = apply_reports(state.marks, map(_report, ledger.entries))
     after = replace(
         state,
         sequence=ledger.sequence,
         run_id=ledger.run_id,
         batch_id=ledger.batch_id,
-        delta_version=ledger.base_version,
+        on=replace(state.on, delta_version=ledger.base_version),
         # The mark stays: where it went, only the payload said. Finished files above it are named instead.
-        source_state=prune_finished(taken),
-        pending_quarantine=ledger.quarantine,
-        replayed={},
-        rolled_back=rolled_back,
+        marks=prune_finished(taken),
+        quarantine=ForQuarantine(pending=ledger.quarantine, rolled_back=rolled_back, head=state.quarantine.head),
     )
     return lead_quarantine(after)
 
 
-def _check_entry(entry: LedgerEntry, state: SourceState, sequence: int) -> None:
+def _check_entry(entry: LedgerEntry, state: Marks, sequence: int) -> None:
     if entry.late and entry.from_record == 0 and not state.records_read(entry.path):
         return  # the mark had passed it, and nobody had read it
     if state.is_finished(entry.path) or state.records_read(entry.path) != entry.from_record:

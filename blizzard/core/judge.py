@@ -223,7 +223,8 @@ def _own_commits(history: History, pipeline: str) -> Iterable[Own]:
 def _superseded_in_payload(commit: CommitFacts, pipeline: str) -> tuple[int, ...] | None:
     for state in states_in(commit.txns):
         if state.pipeline == pipeline:
-            return () if state.rolled_back is None else tuple(range(state.rolled_back[0], state.rolled_back[1] + 1))
+            taken_back = state.quarantine.rolled_back
+            return () if taken_back is None else tuple(range(taken_back[0], taken_back[1] + 1))
     return None
 
 

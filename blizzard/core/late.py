@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from blizzard.core.ledger import ledger_versions
 from blizzard.core.log import CommitFacts, fence_version, states_in
 from blizzard.core.look import Listed, digest_count, digest_files, settled_files, settled_in, young_files
-from blizzard.core.state import CheckpointState, SourceState, prefix_of
+from blizzard.core.position import Marks, Position, Seen, prefix_of
 from blizzard.core.types import SourceFile, seen_since
 
 GRACE_MS = 3600 * 1000
@@ -47,10 +47,10 @@ class Scope:
 EVERYTHING = Scope()
 
 
-def plan_listing(state: CheckpointState, policy: LatePolicy, *, now_ms: int) -> Scope:
+def plan_listing(state: Position, policy: LatePolicy, *, now_ms: int) -> Scope:
     """All of it where that is cheap, or was long ago; else from where a late name could still appear."""
-    source = state.source_state
-    names, looked_ms = state.relist_names, state.relist_watermark_ms
+    source = state.marks
+    names, looked_ms = state.seen.relist_names, state.seen.relist_watermark_ms
     begun = source.last_committed_file is not None or source.prefix_marks
     if not begun or names is None or looked_ms is None:
         return EVERYTHING
@@ -59,7 +59,7 @@ def plan_listing(state: CheckpointState, policy: LatePolicy, *, now_ms: int) -> 
     marks = dict(source.prefix_marks)
     if source.last_committed_file is not None:
         marks[""] = source.last_committed_file
-    after = {part: min(mark, state.list_from.get(part, mark)) for part, mark in marks.items()}
+    after = {part: min(mark, state.seen.list_from.get(part, mark)) for part, mark in marks.items()}
     also = [path for path in source.in_progress if path <= after.get(prefix_of(path, source.marks_per), "")]
     return Scope(is_full=False, after=after, also=tuple(sorted(also)))
 
@@ -69,18 +69,11 @@ def _is_due(last_ms: int, policy: LatePolicy, now_ms: int) -> bool:
     return not 0 <= now_ms - last_ms < policy.relist_every_ms
 
 
-def as_looked_at(state: CheckpointState, now_ms: int) -> CheckpointState:
+def as_looked_at(state: Position, now_ms: int) -> Position:
     """For a position that no ledger stands behind, taken over or moved here: only what appears from now on, by the
     store's clock, can be late."""
-    return replace(
-        state,
-        late_from_ms=now_ms,
-        relist_watermark_ms=now_ms,
-        relist_names=None,
-        young_names=None,
-        settled_names=None,
-        names_compared_ms=None,
-    )
+    seen = Seen(held_back=state.seen.held_back, list_from=state.seen.list_from)
+    return replace(state, seen=replace(seen, late_from_ms=now_ms, relist_watermark_ms=now_ms))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,13 +97,13 @@ def files_to_take_up(found: Unexpected, policy: LatePolicy) -> tuple[str, ...]:
 
 
 def compare_with_ledgers(
-    listed: Listed, state: CheckpointState, commits: Iterable[CommitFacts], policy: LatePolicy
+    listed: Listed, state: Position, commits: Iterable[CommitFacts], policy: LatePolicy
 ) -> Unexpected:
     """`commits` run backwards and are read only as far as needed. What `after:NAME` skipped is not late."""
     digest = None
     if listed.is_full and _may_compare_names(state, policy, listed.at_ms):
         digest = digest_files(settled_files(listed.files, state))
-        if digest == state.settled_names:
+        if digest == state.seen.settled_names:
             return Unexpected(settled_names=digest)  # an idle run reads no ledger
         if not _compares_names(digest, state, policy, listed.at_ms):
             digest = None
@@ -128,32 +121,32 @@ def compare_with_ledgers(
     )
 
 
-def _may_compare_names(state: CheckpointState, policy: LatePolicy, now_ms: int) -> bool:
+def _may_compare_names(state: Position, policy: LatePolicy, now_ms: int) -> bool:
     """A folder with many names is listed whole by every run, and yet its names are not all gone through each time."""
-    names, compared_ms = state.relist_names, state.names_compared_ms
+    names, compared_ms = state.seen.relist_names, state.seen.names_compared_ms
     is_small = names is None or names <= policy.relist_max_names
     return is_small or compared_ms is None or _is_due(compared_ms, policy, now_ms)
 
 
-def _compares_names(digest: str, state: CheckpointState, policy: LatePolicy, now_ms: int) -> bool:
+def _compares_names(digest: str, state: Position, policy: LatePolicy, now_ms: int) -> bool:
     """Whether all ledgers are read. Where names came in that is certain to tell something. Where there are fewer than
     before, most likely files were only taken away, as a retention job does all the time: in a long log that is looked
     into once in a while, and nothing is taken for compared until then."""
-    known, compared_ms = state.settled_names, state.names_compared_ms
-    if known is None or compared_ms is None or state.delta_version <= FEW_VERSIONS:
+    known, compared_ms = state.seen.settled_names, state.seen.names_compared_ms
+    if known is None or compared_ms is None or state.on.delta_version <= FEW_VERSIONS:
         return True
     return digest_count(digest) >= digest_count(known) or _is_due(compared_ms, policy, now_ms)
 
 
-def _young(listed: Listed, state: CheckpointState, grace_ms: int) -> dict[str, SourceFile]:
+def _young(listed: Listed, state: Position, grace_ms: int) -> dict[str, SourceFile]:
     """Of the names that their mark has passed and the state does not name, those that may be younger than the last full
     look. A look by a clock that was ahead does not hide what came after it."""
-    looked_ms = min(state.relist_watermark_ms or 0, listed.at_ms)
-    known_ms, is_settled = max(looked_ms - grace_ms, state.late_from_ms), settled_in(state)
+    looked_ms = min(state.seen.relist_watermark_ms or 0, listed.at_ms)
+    known_ms, is_settled = max(looked_ms - grace_ms, state.seen.late_from_ms), settled_in(state)
     young = {file.path: file for file in seen_since(listed.files, known_ms) if is_settled(file.path)}
     # Those of the last look that are as they were then are no news.
     as_then = list(young_files(listed.files, state, grace_ms)) if young else []
-    if digest_files(as_then) == state.young_names:
+    if digest_files(as_then) == state.seen.young_names:
         for file in as_then:
             young.pop(file.path, None)
     return young
@@ -162,10 +155,10 @@ def _young(listed: Listed, state: CheckpointState, grace_ms: int) -> dict[str, S
 class Past:
     """What the ledgers know, and which names may have been taken without one that is left."""
 
-    def __init__(self, state: CheckpointState) -> None:
+    def __init__(self, state: Position) -> None:
         self._state = state
         # Positions that say more than the ledgers do: whatever they take for done may have been ingested.
-        self._positions: list[SourceState | None] = []  # None: nobody can say
+        self._positions: list[Marks | None] = []  # None: nobody can say
         self.is_complete = True
         self.commits_read = 0
 
@@ -192,27 +185,27 @@ class Past:
                 oldest = commit
                 if versions is None:
                     self._lacks(commit)
-                if self._state.late_from_ms and (position := self._taken_over_in(commit)) is not None:
+                if self._state.seen.late_from_ms and (position := self._taken_over_in(commit)) is not None:
                     taken_over = position
             if not unknown or is_first:
                 break
         if unknown and not is_first:
             self._lacks(oldest)
-        if unknown and self._state.late_from_ms:
+        if unknown and self._state.seen.late_from_ms:
             self._positions.append(taken_over)
         return rewritten
 
     def _lacks(self, commit: CommitFacts | None) -> None:
         """What came before this commit, or with it, has no ledger: it may be anything that its position passed."""
         state = None if commit is None else _state_in(commit, self._state.pipeline)
-        self._positions.append(None if state is None else state.source_state)
+        self._positions.append(None if state is None else state.marks)
         self.is_complete = False
 
-    def _taken_over_in(self, commit: CommitFacts) -> SourceState | None:
+    def _taken_over_in(self, commit: CommitFacts) -> Marks | None:
         """The position, if it stems from the same import or adoption as the newest: the oldest such is that one."""
         state = _state_in(commit, self._state.pipeline)
-        return state.source_state if state is not None and state.late_from_ms == self._state.late_from_ms else None
+        return state.marks if state is not None and state.seen.late_from_ms == self._state.seen.late_from_ms else None
 
 
-def _state_in(commit: CommitFacts, pipeline: str) -> CheckpointState | None:
+def _state_in(commit: CommitFacts, pipeline: str) -> Position | None:
     return next((s for s in states_in(commit.txns) if s.pipeline == pipeline), None)

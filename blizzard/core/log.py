@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from blizzard.core.codec import FENCE_PREFIX, PREFIX, CodecError, decode_state, fence_app_id
-from blizzard.core.state import CheckpointState
+from blizzard.core.position import Position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,16 +117,16 @@ def names_pipeline(commit: CommitFacts, pipeline: str) -> bool:
     )
 
 
-def pipelines_of(commits: Iterable[CommitFacts]) -> dict[str, tuple[CommitFacts, CheckpointState]]:
+def pipelines_of(commits: Iterable[CommitFacts]) -> dict[str, tuple[CommitFacts, Position]]:
     """The newest sound state of every pipeline in these commits (newest first)."""
-    found: dict[str, tuple[CommitFacts, CheckpointState]] = {}
+    found: dict[str, tuple[CommitFacts, Position]] = {}
     for commit in commits:
         for state in states_in(commit.txns):
             found.setdefault(state.pipeline, (commit, state))
     return found
 
 
-def states_in(txns: Iterable[Txn]) -> tuple[CheckpointState, ...]:
+def states_in(txns: Iterable[Txn]) -> tuple[Position, ...]:
     """Every sound state among these Txns."""
     states = []
     for app_id in (txn.app_id for txn in txns if txn.app_id.startswith(PREFIX)):
@@ -134,7 +134,7 @@ def states_in(txns: Iterable[Txn]) -> tuple[CheckpointState, ...]:
             state = decode_state(app_id)
         except CodecError:
             continue
-        if isinstance(state, CheckpointState):
+        if isinstance(state, Position):
             states.append(state)
     return tuple(states)
 
@@ -143,7 +143,7 @@ def states_in(txns: Iterable[Txn]) -> tuple[CheckpointState, ...]:
 class Standing:
     """Where a pipeline stands. `version` is that of its commit, or of the Delta checkpoint that still holds it."""
 
-    state: CheckpointState
+    state: Position
     version: int
     committed_at_ms: int
     is_in_log: bool = True

@@ -10,8 +10,8 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from blizzard.core.position import Marks, Position, prefix_of
 from blizzard.core.recover import StartFrom
-from blizzard.core.state import CheckpointState, SourceState, prefix_of
 from blizzard.core.types import SourceFile, find_file, first_after, seen_since
 
 
@@ -26,17 +26,17 @@ class Listed:
     asides: tuple[str, ...] = ()  # files that a process which died has hidden: to be put back, or deleted
 
 
-def settled_in(state: CheckpointState) -> Callable[[str], bool]:
+def settled_in(state: Position) -> Callable[[str], bool]:
     """Whether the position takes a name for done: passed by its mark, and not named. What `after:NAME` left out never
     counts."""
-    start, source = StartFrom.parse(state.start_from or ""), state.source_state
+    start, source = StartFrom.parse(state.begun.start_from or ""), state.marks
     skipped = start.after if start is not None and start.after is not None else ""
     return lambda path: path > skipped and path not in source.files and source.is_passed(path)
 
 
-def young_files(listing: Sequence[SourceFile], state: CheckpointState, grace_ms: int) -> Iterator[SourceFile]:
+def young_files(listing: Sequence[SourceFile], state: Position, grace_ms: int) -> Iterator[SourceFile]:
     """Those of the last full look that were young then, and are settled now."""
-    looked_ms = state.relist_watermark_ms
+    looked_ms = state.seen.relist_watermark_ms
     if looked_ms is None:
         return
     is_settled = settled_in(state)
@@ -45,9 +45,9 @@ def young_files(listing: Sequence[SourceFile], state: CheckpointState, grace_ms:
             yield file
 
 
-def settled_files(listing: Sequence[SourceFile], state: CheckpointState) -> Iterator[SourceFile]:
+def settled_files(listing: Sequence[SourceFile], state: Position) -> Iterator[SourceFile]:
     """All listed files that the position takes for done, whatever their times say."""
-    source, end = state.source_state, len(listing)
+    source, end = state.marks, len(listing)
     if source.marks_per is None:  # names after the one mark need not be looked at
         mark = source.last_committed_file
         end = 0 if mark is None else first_after(listing, mark)
@@ -79,14 +79,14 @@ def _add(digest: str, files: Iterable[SourceFile]) -> str:
 class Look:
     """A listing that a run works through."""
 
-    def __init__(self, listed: Listed, state: CheckpointState, grace_ms: int) -> None:
+    def __init__(self, listed: Listed, state: Position, grace_ms: int) -> None:
         self._files, self._at_ms, self._grace_ms = listed.files, listed.at_ms, grace_ms
         self._marks_per = state.source.marks_per
-        self._starts = dict(state.list_from)
+        self._starts = dict(state.seen.list_from)
         self._next: dict[str, int] = {}
         self._parts: dict[str, list[int]] | None = None
 
-    def list_from(self, state: SourceState) -> dict[str, str]:
+    def list_from(self, state: Marks) -> dict[str, str]:
         """For each mark, a name before every young one that it has passed."""
         marks = dict(state.prefix_marks)
         if state.last_committed_file is not None:
@@ -106,18 +106,18 @@ class Look:
         before = self._files[indexes[i - 1]].path if i > 0 else start
         return max(start, min(before, mark))
 
-    def digests(self, previous: CheckpointState, state: SourceState) -> tuple[str | None, str | None]:
+    def digests(self, previous: Position, state: Marks) -> tuple[str | None, str | None]:
         """`young_names` and `settled_names` after the position has moved from the previous one to this state."""
-        young, settled = previous.young_names, previous.settled_names
-        latest_ms = previous.relist_watermark_ms
+        young, settled = previous.seen.young_names, previous.seen.settled_names
+        latest_ms = previous.seen.relist_watermark_ms
         new = list(self._newly_settled(previous, state)) if latest_ms is not None else []
         if young is not None and latest_ms is not None:
             earliest_ms = latest_ms - self._grace_ms
             young = _add(young, (f for f in new if earliest_ms <= f.seen_ms <= latest_ms))
         return young, None if settled is None else _add(settled, new)
 
-    def _newly_settled(self, previous: CheckpointState, state: SourceState) -> Iterator[SourceFile]:
-        before = previous.source_state
+    def _newly_settled(self, previous: Position, state: Marks) -> Iterator[SourceFile]:
+        before = previous.marks
         for path in before.files.keys() - state.files.keys():  # finished, and its mark has passed it
             if before.is_passed(path) and (file := find_file(self._files, path)) is not None:
                 yield file
@@ -128,7 +128,7 @@ class Look:
                 if same_part and file.path not in state.files:
                     yield file
 
-    def _moved_marks(self, before: SourceState, after: SourceState) -> Iterator[tuple[str, str]]:
+    def _moved_marks(self, before: Marks, after: Marks) -> Iterator[tuple[str, str]]:
         pairs = [(before.last_committed_file, after.last_committed_file)]
         pairs += [(before.prefix_marks.get(part), mark) for part, mark in after.prefix_marks.items()]
         for old, new in pairs:

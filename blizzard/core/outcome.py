@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from blizzard.core.codec import CodecError, decode_state
 from blizzard.core.log import CommitFacts, fence_version, payloads
-from blizzard.core.state import CheckpointState
+from blizzard.core.position import Position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class TakenByOurselves:
 Outcome = Landed | NotLanded | TakenByOther | TakenByOurselves
 
 
-def decide_commit_outcome(commits: Sequence[CommitFacts], *, app_id: str, state: CheckpointState) -> Outcome:
+def decide_commit_outcome(commits: Sequence[CommitFacts], *, app_id: str, state: Position) -> Outcome:
     """`commits` are all those after the version the batch was planned on, without a gap."""
     for commit in commits:
         if app_id in payloads(commit):
@@ -66,6 +66,6 @@ def _run_of(commit: CommitFacts, pipeline: str) -> str | None:
             state = decode_state(app_id)
         except CodecError:
             continue
-        if isinstance(state, CheckpointState) and state.pipeline == pipeline:
+        if isinstance(state, Position) and state.pipeline == pipeline:
             return state.run_id
     return None

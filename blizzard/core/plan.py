@@ -13,7 +13,7 @@ from itertools import chain
 
 from blizzard.core.codec import MAX_APP_ID_BYTES
 from blizzard.core.ledger import MAX_LEDGER_BYTES, ledger_entry_bytes
-from blizzard.core.state import SourceState, entry_bytes, prefix_of
+from blizzard.core.position import Marks, entry_bytes, prefix_of
 from blizzard.core.types import BatchPlan, Budget, Slice, SourceFile, TaskPlan, find_file, first_after
 
 # JSON bytes that fit under the appId limit once base64 has made four of three, less the fixed fields.
@@ -49,7 +49,7 @@ class Limits:
 
 
 def plan_batch(
-    state: SourceState,
+    state: Marks,
     listing: Sequence[SourceFile],
     limits: Limits,
     *,
@@ -97,12 +97,12 @@ def plan_batch(
     return BatchPlan(tasks=_deal(chosen, limits, slots=slots), frontier=_frontier(state, listing, passable))
 
 
-def is_drained(state: SourceState, listing: Sequence[SourceFile], held: Collection[str] = ()) -> bool:
+def is_drained(state: Marks, listing: Sequence[SourceFile], held: Collection[str] = ()) -> bool:
     """Whether everything listed is finished, but for what is held back."""
     return next(_pending(state, listing, held), None) is None
 
 
-def count_backlog(state: SourceState, listing: Sequence[SourceFile], waiting: Iterable[str] = ()) -> tuple[int, int]:
+def count_backlog(state: Marks, listing: Sequence[SourceFile], waiting: Iterable[str] = ()) -> tuple[int, int]:
     """Files and stored bytes still to be read: those in progress, and those `waiting` to be read although the mark has
     passed them, included."""
     files = stored_bytes = 0
@@ -114,7 +114,7 @@ def count_backlog(state: SourceState, listing: Sequence[SourceFile], waiting: It
 
 
 def _pending(
-    state: SourceState, listing: Sequence[SourceFile], held: Collection[str] = ()
+    state: Marks, listing: Sequence[SourceFile], held: Collection[str] = ()
 ) -> Iterator[tuple[SourceFile, bool]]:
     """Unfinished files and whether each is new to the state: left-overs first, so that nothing starves."""
     for path in sorted(state.in_progress):
@@ -126,7 +126,7 @@ def _pending(
             yield file, True
 
 
-def _after_mark(state: SourceState, listing: Sequence[SourceFile]) -> Iterator[SourceFile]:
+def _after_mark(state: Marks, listing: Sequence[SourceFile]) -> Iterator[SourceFile]:
     if state.marks_per is not None:
         yield from (file for file in listing if not state.is_passed(file.path))
         return
@@ -135,7 +135,7 @@ def _after_mark(state: SourceState, listing: Sequence[SourceFile]) -> Iterator[S
         yield listing[i]
 
 
-def _frontier(state: SourceState, listing: Sequence[SourceFile], passable: set[str]) -> tuple[str, ...]:
+def _frontier(state: Marks, listing: Sequence[SourceFile], passable: set[str]) -> tuple[str, ...]:
     """Of each part of the source, the names after its mark up to the first that must not be passed."""
     names = []
     ended: set[str] = set()
@@ -152,7 +152,7 @@ def _frontier(state: SourceState, listing: Sequence[SourceFile], passable: set[s
     return tuple(names)
 
 
-def _check_prefixes(state: SourceState, chosen: Sequence[Slice]) -> None:
+def _check_prefixes(state: Marks, chosen: Sequence[Slice]) -> None:
     if state.marks_per is None:
         return
     parts = {prefix_of(piece.path, state.marks_per) for piece in chosen}.union(state.prefix_marks)
@@ -163,7 +163,7 @@ def _check_prefixes(state: SourceState, chosen: Sequence[Slice]) -> None:
         )
 
 
-def _marks_bytes(state: SourceState) -> int:
+def _marks_bytes(state: Marks) -> int:
     """Of the marks of all parts, and of where each is listed from; doubled, as everything in that sum."""
     return 2 * sum(2 * len(prefix) + 2 * len(mark) + 40 for prefix, mark in state.prefix_marks.items())
 

@@ -14,21 +14,21 @@ from blizzard.core.history import Superseded
 from blizzard.core.kinds import Kind
 from blizzard.core.ledger import LedgerEntry, decode_ledger
 from blizzard.core.log import CommitFacts, fence_version, states_in
-from blizzard.core.state import CheckpointState, QuarantineHead
+from blizzard.core.position import Position, QuarantineHead
 
 
-def changes_quarantine(state: CheckpointState) -> bool:
+def changes_quarantine(state: Position) -> bool:
     """Whether the commit of this state puts records into quarantine or takes some out."""
-    return bool(state.pending_quarantine or state.replayed or state.rolled_back is not None)
+    return bool(state.quarantine.pending or state.quarantine.replayed or state.quarantine.rolled_back is not None)
 
 
-def lead_quarantine(state: CheckpointState, *, exists: bool = False) -> CheckpointState:
+def lead_quarantine(state: Position, *, exists: bool = False) -> Position:
     """With this commit as the quarantine's head, if it changes it. A rollback does so only where there is something to
     take out: a pipeline that never had a bad record has no quarantine table (`exists`: it has one all the same)."""
-    before = state.quarantine_head
+    before = state.quarantine.head
     if not changes_quarantine(state) or (before is not None and before.batch_id == state.batch_id):
         return state
-    if before is None and not exists and not (state.pending_quarantine or state.replayed):
+    if before is None and not exists and not (state.quarantine.pending or state.quarantine.replayed):
         return state
     head = QuarantineHead(
         batch_id=state.batch_id,
@@ -36,16 +36,24 @@ def lead_quarantine(state: CheckpointState, *, exists: bool = False) -> Checkpoi
         previous=None if before is None else before.batch_id,
         table_id=None if before is None else before.table_id,
     )
-    return replace(state, quarantine_head=head)
+    return replace(state, quarantine=replace(state.quarantine, head=head))
 
 
-def head_after_import(
-    imported: CheckpointState, current: CheckpointState | None, table_id: str
-) -> QuarantineHead | None:
+def name_quarantine(state: Position, table_id: str) -> Position:
+    """With the id of the quarantine table that its head is in."""
+    head = state.quarantine.head
+    return (
+        state
+        if head is None
+        else replace(state, quarantine=replace(state.quarantine, head=replace(head, table_id=table_id)))
+    )
+
+
+def head_after_import(imported: Position, current: Position | None, table_id: str) -> QuarantineHead | None:
     """The quarantine stands where the table's newest position left it, not where the imported one did."""
     if current is not None:
-        return current.quarantine_head
-    return imported.quarantine_head if imported.table_id == table_id else None
+        return current.quarantine.head
+    return imported.quarantine.head if imported.on.table_id == table_id else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +83,8 @@ class Misaligned:
     message: str
 
 
-def judge_quarantine(state: CheckpointState, facts: QuarantineFacts) -> Settled | Unsettled | Misaligned:
-    named, found, settled_through = state.quarantine_head, facts.head or 0, facts.sequence or 0
+def judge_quarantine(state: Position, facts: QuarantineFacts) -> Settled | Unsettled | Misaligned:
+    named, found, settled_through = state.quarantine.head, facts.head or 0, facts.sequence or 0
     if named is None:
         return _judge_by_number(state, facts)
     if found == head_number(named.batch_id):
@@ -101,14 +109,14 @@ def judge_quarantine(state: CheckpointState, facts: QuarantineFacts) -> Settled 
     )
 
 
-def _judge_by_number(state: CheckpointState, facts: QuarantineFacts) -> Settled | Unsettled | Misaligned:
+def _judge_by_number(state: Position, facts: QuarantineFacts) -> Settled | Unsettled | Misaligned:
     """A position of an older version, or one that never had a bad record."""
     settled_through = facts.sequence or 0
     if facts.head or settled_through > state.sequence:
         return _ahead(settled_through, state.sequence)
     if not changes_quarantine(state) or settled_through == state.sequence:
         return Settled()
-    is_empty_rollback = facts.sequence is None and not (state.pending_quarantine or state.replayed)
+    is_empty_rollback = facts.sequence is None and not (state.quarantine.pending or state.quarantine.replayed)
     return Settled() if is_empty_rollback else Unsettled()
 
 
@@ -182,7 +190,7 @@ def chain_of(commits: Iterable[CommitFacts], *, pipeline: str, sequence: int) ->
             batch_id=ledger.batch_id,
             run_id=ledger.run_id,
             files=ledger.quarantine,
-            replayed=states[ledger.batch_id].replayed if ledger.kind == "replay" else MappingProxyType({}),
+            replayed=states[ledger.batch_id].quarantine.replayed if ledger.kind == "replay" else MappingProxyType({}),
             slices=tuple(e for e in ledger.entries if e.bad or e.broken is not None),
         )
         links.append(link)

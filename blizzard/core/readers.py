@@ -13,8 +13,8 @@ from blizzard.core.history import ledgers_of
 from blizzard.core.kinds import Kind
 from blizzard.core.log import CommitFacts, Standing, standings_of
 from blizzard.core.overlap import is_same_source, may_overlap
+from blizzard.core.position import Marks, Position
 from blizzard.core.refuse import Refuse, describe_position, describe_source, options_of
-from blizzard.core.state import CheckpointState, SourceState
 from blizzard.core.types import SourceFile, SourceIdentity
 
 _ON_PURPOSE = "To read it into this table a second time on purpose, add --reads-again."
@@ -25,9 +25,7 @@ def readers_of(standings: dict[str, Standing], source: SourceIdentity) -> tuple[
     return tuple(sorted(name for name, found in standings.items() if is_same_source(found.state.source, source)))
 
 
-def find_reader(
-    standings: dict[str, Standing], *, pipeline: str, source: SourceIdentity | None
-) -> CheckpointState | None:
+def find_reader(standings: dict[str, Standing], *, pipeline: str, source: SourceIdentity | None) -> Position | None:
     """Another pipeline that reads some of this source, or would; one that reads all of it comes first."""
     if source is None:
         return None
@@ -36,7 +34,7 @@ def find_reader(
     return next((s for s in overlapping if is_same_source(s.source, source)), overlapping[0] if overlapping else None)
 
 
-def refuse_second_reader(other: CheckpointState, pipeline: str, source: SourceIdentity) -> Refuse:
+def refuse_second_reader(other: Position, pipeline: str, source: SourceIdentity) -> Refuse:
     is_same, goes_on = is_same_source(other.source, source), options_of(other.pipeline, other.source, given=source)
     what = "this source" if is_same else f"{describe_source(other.source)}, which has files in common with this source"
     return Refuse(
@@ -50,12 +48,12 @@ def refuse_second_reader(other: CheckpointState, pipeline: str, source: SourceId
     )
 
 
-def find_other_reader(commits: Iterable[CommitFacts], state: CheckpointState) -> Refuse | None:
+def find_other_reader(commits: Iterable[CommitFacts], state: Position) -> Refuse | None:
     """For the first commit of a pipeline: whether another began to read this source since the batch was planned.
 
     `commits` are those since then, newest first. Of two pipelines that begin at once, the second to commit is refused.
     """
-    if state.sequence != 1 or state.reads_again:
+    if state.sequence != 1 or state.begun.reads_again:
         return None
     other = find_reader(standings_of(commits), pipeline=state.pipeline, source=state.source)
     return None if other is None else refuse_second_reader(other, state.pipeline, state.source)
@@ -78,7 +76,7 @@ def check_moved(
     *,
     pipeline: str,
     source: SourceIdentity,
-    begins_at: SourceState,
+    begins_at: Marks,
     listing: Sequence[SourceFile],
 ) -> Refuse | None:
     """Whether another pipeline has read these files from another place: its source was moved, renamed or copied.
@@ -114,7 +112,7 @@ def _known_files(commits: Iterable[CommitFacts], standings: dict[str, Standing],
                     pipeline=ledger.pipeline, source=ledger.source, path=e.path, size_bytes=e.size_bytes, etag=e.etag
                 )
     for name, found in standings.items():
-        for path, read in found.state.source_state.in_progress.items() if name != pipeline else ():
+        for path, read in found.state.marks.in_progress.items() if name != pipeline else ():
             if read.records and read.size_bytes is not None and read.etag is not None:
                 yield _Known(
                     pipeline=name, source=found.state.source, path=path, size_bytes=read.size_bytes, etag=read.etag
@@ -128,7 +126,7 @@ def _store_of(source: SourceIdentity) -> str:
 def _refuse_moved(
     name: str,
     origin: SourceIdentity,
-    other: CheckpointState | None,
+    other: Position | None,
     paths: list[str],
     pipeline: str,
     source: SourceIdentity,

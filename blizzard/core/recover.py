@@ -27,9 +27,9 @@ from blizzard.core.log import (
 )
 from blizzard.core.newer import refuse_newer
 from blizzard.core.overlap import may_overlap
+from blizzard.core.position import Marks, Position, RustPosition
 from blizzard.core.readers import find_reader, refuse_second_reader
 from blizzard.core.refuse import Refuse, describe_position, describe_source, import_commands, options_of
-from blizzard.core.state import CheckpointState, RustCheckpointState, SourceState
 from blizzard.core.types import SourceFile, SourceIdentity, find_file
 
 # In place of a StartFrom, in the state of a pipeline whose position came from another table, or another program.
@@ -44,7 +44,7 @@ class StartFrom:
 
     after: str | None = None
     adopts: bool = False
-    adopted: SourceState | None = None
+    adopted: Marks | None = None
 
     def __str__(self) -> str:
         if self.adopts:
@@ -64,21 +64,21 @@ class StartFrom:
 class Resume:
     """Go on from this state; it was committed as `version`."""
 
-    state: CheckpointState
+    state: Position
     version: int
     path: str = "log"
     is_judged: bool = False  # rows were taken away since, or came back: all of the log was read to see that it fits
 
     @property
-    def source_state(self) -> SourceState:
-        return self.state.source_state
+    def marks(self) -> Marks:
+        return self.state.marks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fresh:
     """Nothing of this pipeline has ever been committed."""
 
-    source_state: SourceState
+    marks: Marks
     start_from: str | None
     reads_again: bool = False
     path: str = "fresh"
@@ -113,7 +113,7 @@ def decide_recovery(
     return refusal or Resume(state=state, version=found.version, path=path, is_judged=facts.history is not None)
 
 
-def _rebuild(damaged: Refuse, found: CommitFacts, facts: TableFacts, pipeline: str) -> CheckpointState | Refuse:
+def _rebuild(damaged: Refuse, found: CommitFacts, facts: TableFacts, pipeline: str) -> Position | Refuse:
     """The newest payload cannot be read: one before it and the ledgers since say the same."""
     problem: CannotFold | None = None
     for i, commit in enumerate(facts.commits):
@@ -144,17 +144,17 @@ def _from_checkpoint(
     if not states:
         return refuse_newer((txn.app_id for txn in facts.checkpoint.txns), pipeline, fence)
     state = states[0]
-    if state.table_id != facts.table_id:
+    if state.on.table_id != facts.table_id:
         return _table_replaced(state, facts, facts.checkpoint.version)
     # What was done to the table since cannot be read any more. That the data of the position is there can be.
-    if state.add_path is not None and state.add_path not in facts.active_adds:
+    if state.on.add_path is not None and state.on.add_path not in facts.active_adds:
         return Refuse(
             kind=Kind.TABLE_REWRITTEN,
             message=(
                 f"the position of pipeline {pipeline!r} is in the Delta checkpoint of version"
                 f" {facts.checkpoint.version} only: sequence {state.sequence}, {describe_position(state)}. The commits"
-                f" since are gone, and {state.add_path}, which it added, is no longer part of the table: compacted, or"
-                f" deleted, or a RESTORE has taken it out. Look whether the table holds the records up to that"
+                f" since are gone, and {state.on.add_path}, which it added, is no longer part of the table: compacted,"
+                f" or deleted, or a RESTORE has taken it out. Look whether the table holds the records up to that"
                 f" position. If it does (it was compacted), go on from there:"
                 f" {import_commands(pipeline, state.sequence)}. If it does not, restore the table from a backup"
                 f" that does."
@@ -226,12 +226,12 @@ def _has_data(pipeline: str, way_out: str) -> Refuse:
 
 def _fresh(start_from: StartFrom | None, reads_again: bool) -> Fresh:
     if start_from is None:
-        return Fresh(source_state=SourceState(), start_from=None, reads_again=reads_again)
-    state = start_from.adopted or SourceState(last_committed_file=start_from.after)
-    return Fresh(source_state=state, start_from=str(start_from), reads_again=reads_again)
+        return Fresh(marks=Marks(), start_from=None, reads_again=reads_again)
+    state = start_from.adopted or Marks(last_committed_file=start_from.after)
+    return Fresh(marks=state, start_from=str(start_from), reads_again=reads_again)
 
 
-def _state_of(commit: CommitFacts, pipeline: str) -> CheckpointState | Refuse:
+def _state_of(commit: CommitFacts, pipeline: str) -> Position | Refuse:
     """The pipeline's state in the commit that took its newest fence. A damaged one is refused, not skipped."""
     sequence = fence_version(commit, pipeline)
     problems = []
@@ -244,7 +244,7 @@ def _state_of(commit: CommitFacts, pipeline: str) -> CheckpointState | Refuse:
         except CodecError as e:
             problems.append(f"{e.kind}: {e}")
             continue
-        if isinstance(state, CheckpointState) and state.pipeline == pipeline:
+        if isinstance(state, Position) and state.pipeline == pipeline:
             if state.sequence == sequence:
                 return state
             problems.append(f"its payload is of sequence {state.sequence}, its fence of {sequence}")
@@ -259,7 +259,7 @@ def _state_of(commit: CommitFacts, pipeline: str) -> CheckpointState | Refuse:
     )
 
 
-def _check_commit(state: CheckpointState, found: CommitFacts, facts: TableFacts) -> Refuse | None:
+def _check_commit(state: Position, found: CommitFacts, facts: TableFacts) -> Refuse | None:
     if facts.fence is not None and facts.fence != state.sequence:
         return Refuse(
             kind=Kind.STALE_CHECKPOINT,
@@ -268,34 +268,34 @@ def _check_commit(state: CheckpointState, found: CommitFacts, facts: TableFacts)
                 f" fence stands at {facts.fence}: a newer commit is missing from the log. Restore it from a backup."
             ),
         )
-    if state.table_id != facts.table_id:
+    if state.on.table_id != facts.table_id:
         return _table_replaced(state, facts, found.version)
-    if state.delta_version >= found.version:
+    if state.on.delta_version >= found.version:
         return Refuse(
             kind=Kind.LOG_REWRITTEN,
             message=(
-                f"the checkpoint in version {found.version} was planned on version {state.delta_version}: the log was"
-                f" truncated or rewritten. Restore _delta_log from a backup."
+                f"the checkpoint in version {found.version} was planned on version {state.on.delta_version}: the log"
+                f" was truncated or rewritten. Restore _delta_log from a backup."
             ),
         )
     return _check_held(state, found, facts)
 
 
-def _check_held(state: CheckpointState, found: CommitFacts, facts: TableFacts) -> Refuse | None:
+def _check_held(state: Position, found: CommitFacts, facts: TableFacts) -> Refuse | None:
     """Whether the table still holds what the position says. Its own commit proves that it did then."""
-    refusal = check_rewrites(c for c in facts.commits if c.version > state.delta_version)
+    refusal = check_rewrites(c for c in facts.commits if c.version > state.on.delta_version)
     since = any(rewrites_table(c) for c in facts.commits if c.version > found.version)
     if refusal is None or facts.history is None or not since:
         return refusal
     return judge_position(judge_history(facts.history, state.pipeline), state.sequence)
 
 
-def _table_replaced(state: CheckpointState, facts: TableFacts, version: int) -> Refuse:
+def _table_replaced(state: Position, facts: TableFacts, version: int) -> Refuse:
     return Refuse(
         kind=Kind.TABLE_REPLACED,
         message=(
             f"the position of pipeline {state.pipeline!r} in version {version} was written to table id"
-            f" {state.table_id}, this table is {facts.table_id}: it was replaced or copied. Look whether this table"
+            f" {state.on.table_id}, this table is {facts.table_id}: it was replaced or copied. Look whether this table"
             f" holds the records up to that position: sequence {state.sequence}, {describe_position(state)}. If it"
             f" does, go on from there: {import_commands(state.pipeline, state.sequence)}. If it holds none of them,"
             f" ingest the source into another --table."
@@ -320,7 +320,7 @@ def check_rewrites(commits: Iterable[CommitFacts]) -> Refuse | None:
     )
 
 
-def _check_start(state: CheckpointState, source: SourceIdentity | None, start_from: StartFrom | None) -> Refuse | None:
+def _check_start(state: Position, source: SourceIdentity | None, start_from: StartFrom | None) -> Refuse | None:
     if start_from is not None:
         return Refuse(
             kind=Kind.START_FROM_REJECTED,
@@ -334,7 +334,7 @@ def _check_start(state: CheckpointState, source: SourceIdentity | None, start_fr
     return None
 
 
-def _other_source(state: CheckpointState, source: SourceIdentity) -> Refuse:
+def _other_source(state: Position, source: SourceIdentity) -> Refuse:
     goes_on = options_of(state.pipeline, state.source, given=source)
     if may_overlap(state.source, source):
         way_out = f"Go on with what it reads: {goes_on}"
@@ -352,7 +352,7 @@ def _other_source(state: CheckpointState, source: SourceIdentity) -> Refuse:
     )
 
 
-def check_in_progress(state: SourceState, listing: Sequence[SourceFile]) -> Refuse | None:
+def check_in_progress(state: Marks, listing: Sequence[SourceFile]) -> Refuse | None:
     """A file of which a part is committed can only be resumed if it is still the same file."""
     for path, progress in sorted(state.in_progress.items()):
         if progress.records == 0:
@@ -387,7 +387,7 @@ def _has_rust_position(facts: TableFacts) -> bool:
     txns = [txn for commit in facts.commits for txn in commit.txns]
     for txn in (*txns, *(facts.checkpoint.txns if facts.checkpoint is not None else ())):
         try:
-            if isinstance(decode_state(txn.app_id), RustCheckpointState):
+            if isinstance(decode_state(txn.app_id), RustPosition):
                 return True
         except CodecError:
             continue

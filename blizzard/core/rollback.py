@@ -14,9 +14,9 @@ from blizzard.core.judge import Held, Judged, Own, judge_position
 from blizzard.core.kinds import Kind
 from blizzard.core.ledger import LedgerEntry
 from blizzard.core.log import History, states_in
+from blizzard.core.position import Marks, Position, Seen
 from blizzard.core.recover import StartFrom
 from blizzard.core.refuse import Refuse
-from blizzard.core.state import CheckpointState, SourceState
 from blizzard.core.types import SourceFile, find_file
 
 
@@ -24,7 +24,7 @@ from blizzard.core.types import SourceFile, find_file
 class RollbackPlan:
     """Commit `state`, with the removal of `files`, on the version all of this was read from."""
 
-    target: CheckpointState  # as it was committed; the sequence to come is another
+    target: Position  # as it was committed; the sequence to come is another
     # All after the target, those that were taken back before among them. None: the target is the newest sequence, and
     # rows that were taken back before it are out of the table again.
     superseded: tuple[int, ...]
@@ -39,7 +39,7 @@ class RollbackPlan:
 
 
 def plan_rollback(
-    history: History, judged: Judged, *, current: CheckpointState, to: int, proven_out: Collection[int] = ()
+    history: History, judged: Judged, *, current: Position, to: int, proven_out: Collection[int] = ()
 ) -> RollbackPlan | Refuse:
     """`proven_out` are sequences of which the table has been searched and no row was found."""
     if not 0 <= to <= current.sequence or (to == current.sequence and judged.fits(to, judged.now)):
@@ -98,7 +98,7 @@ def find_replay(taken_back: Sequence[Own]) -> Refuse | None:
     )
 
 
-def _find_leaving(judged: Judged, current: CheckpointState, to: int, proven_out: set[int]) -> list[Own] | Refuse:
+def _find_leaving(judged: Judged, current: Position, to: int, proven_out: set[int]) -> list[Own] | Refuse:
     """The commits whose rows are in the table and do not belong to the target."""
     now, wanted = judged.now, judged.rows_after(to)
     held = judged.rows_after(now.sequence) if isinstance(now, Held) else None
@@ -118,26 +118,22 @@ def _find_leaving(judged: Judged, current: CheckpointState, to: int, proven_out:
     return [judged.own[s] for s in sorted(held - wanted) if s in judged.own and s not in proven_out]
 
 
-def _target(history: History, judged: Judged, current: CheckpointState, to: int) -> CheckpointState | Refuse:
+def _target(history: History, judged: Judged, current: Position, to: int) -> Position | Refuse:
     if to == 0:
         if history.oldest != 0:
             return _no_target(to, "the beginning of the log is gone")
-        start = StartFrom.parse(current.start_from or "beginning")
+        start = StartFrom.parse(current.begun.start_from or "beginning")
         if start is None:
-            return _no_target(to, f"the pipeline began with {current.start_from}, which is not a position of its own")
-        empty = SourceState(last_committed_file=start.after, marks_per=current.source.marks_per)
+            return _no_target(
+                to, f"the pipeline began with {current.begun.start_from}, which is not a position of its own"
+            )
+        empty = Marks(last_committed_file=start.after, marks_per=current.source.marks_per)
         return replace(
             current,
             sequence=0,
-            source_state=empty,
-            add_path=None,
-            held_back={},
-            list_from={},
-            relist_watermark_ms=None,
-            relist_names=None,
-            young_names=None,
-            settled_names=None,
-            names_compared_ms=None,
+            marks=empty,
+            on=replace(current.on, add_path=None),
+            seen=Seen(late_from_ms=current.seen.late_from_ms),
         )
     commit = judged.own.get(to)
     if commit is None:
@@ -167,10 +163,10 @@ def _find_changed(judged: Judged, leaving: Sequence[Own], to: int) -> Refuse | N
     return None
 
 
-def _find_cleaned(taken_back: Sequence[Own], current: CheckpointState) -> Refuse | None:
+def _find_cleaned(taken_back: Sequence[Own], current: Position) -> Refuse | None:
     """Whether the sources of any of these are being archived or deleted, though they may still be there."""
     cleaned = [
-        own for own in taken_back if own.sequence <= current.cleaning_through and own.ledger and own.ledger.entries
+        own for own in taken_back if own.sequence <= current.cleaned.due_through and own.ledger and own.ledger.entries
     ]
     if not cleaned:
         return None

@@ -197,7 +197,7 @@ class DeltaRsTable:
             if sound is None and (target := rolled_back_to(commit, pipeline)) is not None:
                 at_most = min(at_most, target)
             if needed_down_to is None and sound is not None and sound[1].sequence <= at_most:
-                needed_down_to = min(sound[1].delta_version, commit.version - 1) + 1
+                needed_down_to = min(sound[1].on.delta_version, commit.version - 1) + 1
             if needed_down_to is not None and commit.version <= needed_down_to:
                 break
         facts = TableFacts(
@@ -245,7 +245,7 @@ class DeltaRsTable:
         checkpoint = None if _is_whole(facts.commits) else self.newest_checkpoint()
         if checkpoint is None:
             return facts
-        named = {state.add_path for state in states_in(checkpoint.txns)}
+        named = {state.on.add_path for state in states_in(checkpoint.txns)}
         return replace(facts, checkpoint=checkpoint, active_adds=frozenset(path for path in paths if path in named))
 
     def newest_checkpoint(self) -> CheckpointFacts | None:

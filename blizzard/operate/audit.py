@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from blizzard.core.audit import Audit, InQuarantine, audit
 from blizzard.core.kinds import Kind
 from blizzard.core.late import EVERYTHING
+from blizzard.core.position import Position
 from blizzard.core.recover import Fresh
-from blizzard.core.state import CheckpointState
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError
 from blizzard.quarantine.contents import PURGE_APP_ID
@@ -41,14 +41,14 @@ def audit_job(job: Job, *, counts_rows: bool) -> Audit:
     return audit(listed, recovery.state, table.scan_back(), rows_of, _in_quarantine(job, recovery.state))
 
 
-def _in_quarantine(job: Job, state: CheckpointState) -> InQuarantine:
+def _in_quarantine(job: Job, state: Position) -> InQuarantine:
     quarantine = job.quarantine(SilentProgress())
     rows = Counter[int]()
-    for batch in quarantine.read(Selection(pipeline=state.pipeline, table_id=state.table_id), ["sequence"]):
+    for batch in quarantine.read(Selection(pipeline=state.pipeline, table_id=state.on.table_id), ["sequence"]):
         rows.update(batch.column("sequence").to_pylist())
     table = quarantine.open()
     # The next run adds what the newest commit left pending, if it is there.
-    is_pending = all(quarantine.store.stat(name) is not None for name in state.pending_quarantine)
+    is_pending = all(quarantine.store.stat(name) is not None for name in state.quarantine.pending)
     keeps_all = job.config.bad_records.policy == "quarantine" and job.config.quarantine.overflow != "reject"
     return InQuarantine(
         rows=rows,

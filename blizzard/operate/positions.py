@@ -19,11 +19,11 @@ from blizzard.core.kinds import Kind
 from blizzard.core.late import as_looked_at
 from blizzard.core.ledger import SKIPPED, LedgerEntry
 from blizzard.core.log import CommitFacts, History, fence_version, payloads, standings_of
+from blizzard.core.position import FINISHED, Cleaned, FileProgress, Marks, Position, RecordsRead, prune_finished
 from blizzard.core.quarantine import head_after_import
 from blizzard.core.recover import IMPORTED, Fresh, Resume, decide_recovery
 from blizzard.core.refuse import Refuse, describe_position
 from blizzard.core.rollback import check_sources
-from blizzard.core.state import FINISHED, CheckpointState, FileProgress, RecordsRead, SourceState, prune_finished
 from blizzard.core.types import SourceFile, find_file
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError, Refused
@@ -48,7 +48,7 @@ _EXPORT_VERSION = 1
 class Edit:
     """One file's new place in the position, and what that means."""
 
-    before: CheckpointState  # the position that was looked at
+    before: Position  # the position that was looked at
     path: str
     progress: FileProgress
     sentence: str
@@ -60,7 +60,7 @@ def plan_reset(job: Job, table: DeltaRsTable, path: str, from_record: int | None
     before, file = _current(job, table), _listed(job, path)
     if from_record is None:
         known = _newest_reading(table.scan_back(), job.pipeline, path)
-        from_record = _where_it_stands(before.source_state, known, path)
+        from_record = _where_it_stands(before.marks, known, path)
     if from_record < 0:
         raise ConfigError("--from-record must be at least 0", kind=Kind.USAGE)
     progress = RecordsRead(records=from_record, size_bytes=file.size_bytes, etag=file.etag)
@@ -68,7 +68,7 @@ def plan_reset(job: Job, table: DeltaRsTable, path: str, from_record: int | None
     return Edit(before=before, path=path, progress=progress, sentence=sentence)
 
 
-def _where_it_stands(state: SourceState, known: LedgerEntry | None, path: str) -> int:
+def _where_it_stands(state: Marks, known: LedgerEntry | None, path: str) -> int:
     """The first record that is not in the table. Its ledger may be gone; then the position knows, unless it is past."""
     broke = known is not None and known.broken is not None
     if known is not None and (broke or not known.finished):
@@ -86,7 +86,7 @@ def _where_it_stands(state: SourceState, known: LedgerEntry | None, path: str) -
 def plan_skip(job: Job, table: DeltaRsTable, path: str) -> Edit:
     """A file that is there; or one that is gone before all of it was read, of which the rest is given up."""
     before, file = _current(job, table), find_file(job.source.list(), path)
-    named = before.source_state.in_progress.get(path)
+    named = before.marks.in_progress.get(path)
     version = file or named
     if version is None:
         raise _no_such_file(path)
@@ -109,13 +109,13 @@ def apply_edit(job: Job, table: DeltaRsTable, edit: Edit, plan_again: Callable[[
     """The sequence and the version the change was committed in. The table is the one that the edit was planned on."""
     committing = _committing(table, job.quarantine(SilentProgress()))
     settle(committing.quarantine, table, edit.before, since=table.version)
-    held_back = {path: why for path, why in edit.before.held_back.items() if path != edit.path}
+    held_back = {path: why for path, why in edit.before.seen.held_back.items() if path != edit.path}
     before = replace(
         _renumbered(edit.before, table),
-        held_back=held_back,
+        seen=replace(edit.before.seen, held_back=held_back),
         # What was about to be archived or deleted is looked at again: the file may be one of it.
-        cleaning_through=edit.before.cleaned_through,
-        source_state=_with(edit.before.source_state, edit),
+        cleaned=replace(edit.before.cleaned, due_through=edit.before.cleaned.done_through),
+        marks=_with(edit.before.marks, edit),
     )
     intent = _edit_intent(before, committing, edited=() if edit.entry is None else (edit.entry,))
 
@@ -168,11 +168,11 @@ def import_position(
     committing = _committing(table, quarantine)
     if looked.current is not None:
         settle_replaced(quarantine, table, looked.current)
+    before = _renumbered(looked.position, table)
     before = replace(
-        _renumbered(looked.position, table),
-        add_path=None,
-        table_id=table.table_id,
-        quarantine_head=head_after_import(state, looked.current, table.table_id),
+        before,
+        on=replace(before.on, add_path=None, table_id=table.table_id),
+        quarantine=replace(before.quarantine, head=head_after_import(state, looked.current, table.table_id)),
     )
     intent = _edit_intent(before, committing, goes_back_over=looked.superseded)
 
@@ -190,14 +190,12 @@ class _Looked:
     """What an import found: the position to commit, with the sequence that stands here; the one it replaces; and what
     no longer counts."""
 
-    position: CheckpointState
-    current: CheckpointState | None
+    position: Position
+    current: Position | None
     superseded: range = range(0)
 
 
-def _look(
-    table: DeltaRsTable, state: CheckpointState, source_access: Access, *, replaces: bool, is_trusted: bool
-) -> _Looked:
+def _look(table: DeltaRsTable, state: Position, source_access: Access, *, replaces: bool, is_trusted: bool) -> _Looked:
     # A table with data and no position of ours is what an import is for.
     facts = table.observe(state.pipeline, scan_commits=100)
     recovery = decide_recovery(facts, pipeline=state.pipeline, source=None, start_from=None)
@@ -213,7 +211,7 @@ def _look(
     here = max(here, facts.fence or 0)
     found = standings_of(facts.commits, facts.checkpoint).get(state.pipeline)
     current = found.state if found is not None else None
-    if state.table_id != table.table_id:
+    if state.on.table_id != table.table_id:
         return _moved_here(table, state, current, here, source_access, is_trusted=is_trusted)
     history = table.history(state.pipeline, state.sequence)
     judged = judge_history(history, state.pipeline) if history is not None else None
@@ -238,8 +236,8 @@ def _look(
 
 def _moved_here(
     table: DeltaRsTable,
-    state: CheckpointState,
-    current: CheckpointState | None,
+    state: Position,
+    current: Position | None,
     here: int,
     source_access: Access,
     *,
@@ -247,14 +245,18 @@ def _moved_here(
 ) -> _Looked:
     if not is_trusted:
         raise Refused(
-            f"the position is of another table (id {state.table_id}; this one is {table.table_id}), and nothing in this"
-            f" one's log says whether it holds the records of {state.source.root} up to that position"
+            f"the position is of another table (id {state.on.table_id}; this one is {table.table_id}), and nothing in"
+            f" this one's log says whether it holds the records of {state.source.root} up to that position"
             f" ({describe_position(state)}). Nothing was changed. If you know that it holds exactly those, add"
             f" --unverified.",
             kind=Kind.IMPORT_MISMATCH,
         )
     moved = replace(
-        state, sequence=here, start_from=IMPORTED, held_back={}, cleaned_through=here, cleaning_through=here
+        state,
+        sequence=here,
+        begun=replace(state.begun, start_from=IMPORTED),
+        seen=replace(state.seen, held_back={}),
+        cleaned=Cleaned(done_through=here, due_through=here),
     )
     now_ms = open_store(locate(state.source.root, what="source"), source_access).now_ms()
     return _Looked(position=as_looked_at(moved, now_ms), current=current)
@@ -264,8 +266,8 @@ def _require_fit(
     table: DeltaRsTable,
     history: History | None,
     judged: Judged | None,
-    state: CheckpointState,
-    current: CheckpointState | None,
+    state: Position,
+    current: Position | None,
     source_access: Access,
 ) -> None:
     """The same judgement as a run's, and where it goes back, that of a rollback that has nothing to remove."""
@@ -291,14 +293,14 @@ def _require_fit(
         raise Refused(missing.message, kind=missing.kind)
 
 
-def _is_commit_of(own: Own, state: CheckpointState) -> bool:
+def _is_commit_of(own: Own, state: Position) -> bool:
     """Whether this very position was committed there; its payload may be damaged since."""
     return encode_state(state) in payloads(own.commit) or (
         own.ledger is not None and own.ledger.batch_id == state.batch_id
     )
 
 
-def _mismatch(state: CheckpointState, why: str) -> Refused:
+def _mismatch(state: Position, why: str) -> Refused:
     return Refused(
         f"the position is of this table, but {why}. Nothing was changed. If you know that the table holds what the"
         f" sequences up to {state.sequence} ingested and nothing else, and that the sources of what came after are"
@@ -307,7 +309,7 @@ def _mismatch(state: CheckpointState, why: str) -> Refused:
     )
 
 
-def _state_of_sequence(table: DeltaRsTable, pipeline: str, sequence: int) -> CheckpointState:
+def _state_of_sequence(table: DeltaRsTable, pipeline: str, sequence: int) -> Position:
     state = find_state(table, pipeline, sequence)
     if state is not None:
         return state
@@ -323,7 +325,7 @@ def exported_source_root(content: bytes) -> str:
     return locate(_exported_state(content).source.root, what="source")
 
 
-def _exported_state(content: bytes) -> CheckpointState:
+def _exported_state(content: bytes) -> Position:
     try:
         fields = orjson.loads(content)
         if fields["blizzard_position"] != _EXPORT_VERSION:
@@ -331,7 +333,7 @@ def _exported_state(content: bytes) -> CheckpointState:
         state = decode_state(fields["app_id"])
     except (orjson.JSONDecodeError, KeyError, TypeError, CodecError) as e:
         raise ConfigError(f"the file is not an exported position: {e}", kind=Kind.USAGE) from e
-    if not isinstance(state, CheckpointState):
+    if not isinstance(state, Position):
         raise ConfigError("the file holds a position of the Rust program, which cannot be imported", kind=Kind.USAGE)
     return state
 
@@ -340,13 +342,14 @@ def _committing(table: DeltaRsTable, quarantine: Quarantine) -> Committing:
     return Committing(table=table, quarantine=quarantine, clock=SystemClock(), progress=SilentProgress())
 
 
-def _renumbered(state: CheckpointState, table: DeltaRsTable) -> CheckpointState:
+def _renumbered(state: Position, table: DeltaRsTable) -> Position:
     """As a command of its own would go on from it, on the version that it has looked at."""
-    return replace(state, run_id=new_run_id(), delta_version=table.version, schema_fingerprint=table.schema_fingerprint)
+    on = replace(state.on, delta_version=table.version, schema_fingerprint=table.schema_fingerprint)
+    return replace(state, run_id=new_run_id(), on=on)
 
 
 def _edit_intent(
-    before: CheckpointState,
+    before: Position,
     committing: Committing,
     *,
     goes_back_over: range = range(0),
@@ -355,7 +358,8 @@ def _edit_intent(
     planned_ms = committing.clock.now_ms()
     after = renewed_state(before, batch_id=new_batch_id(), now_ms=planned_ms)
     if goes_back_over:
-        after = replace(after, rolled_back=(goes_back_over[0], goes_back_over[-1]))
+        taken_back = (goes_back_over[0], goes_back_over[-1])
+        after = replace(after, quarantine=replace(after.quarantine, rolled_back=taken_back))
     return Intent(position=after, planned_ms=planned_ms, kind="edit", superseded=tuple(goes_back_over), edited=edited)
 
 
@@ -371,7 +375,7 @@ def _no_position(pipeline: str) -> ConfigError:
     )
 
 
-def _current(job: Job, table: DeltaRsTable) -> CheckpointState:
+def _current(job: Job, table: DeltaRsTable) -> Position:
     recovery = state_to_go_on_from(
         table,
         pipeline=job.pipeline,
@@ -383,7 +387,7 @@ def _current(job: Job, table: DeltaRsTable) -> CheckpointState:
     return recovery.state
 
 
-def _with(state: SourceState, edit: Edit) -> SourceState:
+def _with(state: Marks, edit: Edit) -> Marks:
     files = dict(state.files) | {edit.path: edit.progress}
     return prune_finished(replace(state, files=files))
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from blizzard.core.batch import RunIdentity, state_before
 from blizzard.core.codec import head_app_id, head_number
 from blizzard.core.kinds import Kind
+from blizzard.core.position import Marks, Position
 from blizzard.core.quarantine import (
     Chain,
     Link,
@@ -24,7 +25,6 @@ from blizzard.core.quarantine import (
     judge_quarantine,
 )
 from blizzard.core.recover import Fresh
-from blizzard.core.state import CheckpointState, SourceState
 from blizzard.core.types import SourceIdentity
 from blizzard.delta import log
 from blizzard.errors import BlizzardError, Refused, Temporary
@@ -75,7 +75,7 @@ def realign(
     ) from cause
 
 
-def _position(table: TableWithFiles, pipeline: str, scan_commits: int) -> CheckpointState:
+def _position(table: TableWithFiles, pipeline: str, scan_commits: int) -> Position:
     """The newest, also where the table does not hold what it says: that is mended after this, and needs a quarantine
     that is in step."""
     table.refresh()
@@ -84,13 +84,13 @@ def _position(table: TableWithFiles, pipeline: str, scan_commits: int) -> Checkp
         return state
     nobody = SourceIdentity(root="", pattern="")
     identity = RunIdentity(pipeline=pipeline, run_id="", source=nobody, table_id=table.table_id, schema_fingerprint="")
-    fresh = Fresh(source_state=SourceState(), start_from=None)
+    fresh = Fresh(marks=Marks(), start_from=None)
     return state_before(fresh, identity, version=table.version, timestamp_ms=0)
 
 
-def _realign(table: TableWithFiles, quarantine: DeltaRsQuarantine, state: CheckpointState) -> Realigned:
+def _realign(table: TableWithFiles, quarantine: DeltaRsQuarantine, state: Position) -> Realigned:
     handle = quarantine.open()
-    match judge_quarantine(state, facts_of(handle, state.pipeline, state.table_id)):
+    match judge_quarantine(state, facts_of(handle, state.pipeline, state.on.table_id)):
         case Settled():
             return Realigned(was_in_step=True)
         case Unsettled():
@@ -101,7 +101,7 @@ def _realign(table: TableWithFiles, quarantine: DeltaRsQuarantine, state: Checkp
     handle = quarantine.open_or_create()
     chain = _chain(table, state)
     view = QuarantineView(
-        quarantine=quarantine, table=handle, chain=chain, pipeline=state.pipeline, table_id=state.table_id
+        quarantine=quarantine, table=handle, chain=chain, pipeline=state.pipeline, table_id=state.on.table_id
     )
     missing = list(_missing(view, _settled_through(view)))
     lost = tuple(_slices(m.link for m in missing if m.is_lost))
@@ -117,7 +117,7 @@ def _realign(table: TableWithFiles, quarantine: DeltaRsQuarantine, state: Checkp
     return Realigned(orphaned=marks.orphaned, live_again=marks.live_again, added=added, lost=lost)
 
 
-def _chain(table: TableWithFiles, state: CheckpointState) -> Chain:
+def _chain(table: TableWithFiles, state: Position) -> Chain:
     try:
         return chain_of(table.scan_back(), pipeline=state.pipeline, sequence=state.sequence)
     except UnknownReplay as e:

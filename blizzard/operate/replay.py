@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from blizzard.core.bad import BadPolicy
 from blizzard.core.batch import renewed_state
 from blizzard.core.kinds import Kind
+from blizzard.core.position import Position
 from blizzard.core.quarantine import lead_quarantine
-from blizzard.core.state import CheckpointState
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, Budget, TaskPlan
 from blizzard.errors import ConfigError, Refused
 from blizzard.faults import reach
@@ -67,7 +67,7 @@ def replay(ports: Ports, ingestor: QuarantineIngestor, settings: RunSettings, ch
     ingestor.chosen = chosen
     # Those that fail again were in quarantine before: there is room for them.
     settings = replace(settings, max_quarantined=None)
-    queue = CommitQueue(ports, settings, summary, table, state.delta_version)
+    queue = CommitQueue(ports, settings, summary, table, state.on.delta_version)
     state, result = BatchIngest(ports, settings, summary, table, queue).run(_PLAN, state, planned_ms=planned_ms)
     rows, still_bad = sum(f.rows for f in result.files), sum(f.rows for f in result.quarantine)
     if rows == 0:
@@ -88,7 +88,7 @@ def replay(ports: Ports, ingestor: QuarantineIngestor, settings: RunSettings, ch
     return Replayed(replayed=rows, still_bad=still_bad, sequence=sequence, delta_version=version)
 
 
-def _begin(ports: Ports, settings: RunSettings, summary: Summary, table: Table) -> CheckpointState:
+def _begin(ports: Ports, settings: RunSettings, summary: Summary, table: Table) -> Position:
     try:
         return Start(ports, settings, summary).go_on(table)
     except Refused as e:
@@ -128,15 +128,13 @@ def replay_job(job: Job, chosen: Selection, *, progress: Progress | None = None)
     return replay(ports, ingestor, settings, chosen)
 
 
-def state_after(
-    state: CheckpointState, chosen: Selection, result: BatchResult, *, batch_id: str, now_ms: int
-) -> CheckpointState:
+def state_after(state: Position, chosen: Selection, result: BatchResult, *, batch_id: str, now_ms: int) -> Position:
     """The position in the source stays where it was."""
+    after, pending = renewed_state(state, batch_id=batch_id, now_ms=now_ms), tuple(f.path for f in result.quarantine)
     after = replace(
-        renewed_state(state, batch_id=batch_id, now_ms=now_ms),
-        add_path=result.files[0].path,
-        pending_quarantine=tuple(f.path for f in result.quarantine),
-        replayed=replay_marks(chosen),
+        after,
+        on=replace(after.on, add_path=result.files[0].path),
+        quarantine=replace(after.quarantine, pending=pending, replayed=replay_marks(chosen)),
     )
     return lead_quarantine(after)
 

@@ -17,10 +17,10 @@ from blizzard.core.batch import rolled_back_state
 from blizzard.core.judge import Judged, judge_history
 from blizzard.core.kinds import Kind
 from blizzard.core.log import CommitFacts, FileActions, History, fence_version, pipelines_of
+from blizzard.core.position import Position
 from blizzard.core.recover import Fresh, Resume, decide_recovery
 from blizzard.core.refuse import Refuse
 from blizzard.core.rollback import RollbackPlan, check_sources, plan_rollback
-from blizzard.core.state import CheckpointState
 from blizzard.core.types import SourceFile, SourceIdentity
 from blizzard.errors import Refused
 from blizzard.run.commit import Committing, Intent, new_batch_id, new_run_id
@@ -34,7 +34,7 @@ from blizzard.schema.fit import fingerprint
 class Rollback:
     """What a rollback would do, on `version` of the table."""
 
-    current: CheckpointState
+    current: Position
     plan: RollbackPlan
     version: int
     later_columns: tuple[str, ...]  # those the table has been given since
@@ -109,7 +109,7 @@ def prepare_rollback(
 
 def position_to_leave(
     table: TableWithFiles, *, pipeline: str, source: SourceIdentity | None, scan_commits: int
-) -> CheckpointState | None:
+) -> Position | None:
     """The newest position, also where the table no longer holds what it says: going back is the way out of that."""
     facts = table.observe(pipeline, scan_commits=scan_commits)
     recovery = decide_recovery(facts, pipeline=pipeline, source=source, start_from=None)
@@ -129,7 +129,7 @@ def position_to_leave(
             raise Refused(message, kind=kind)
 
 
-def plan_going_back(table: TableWithFiles, history: History, current: CheckpointState, to: int) -> RollbackPlan:
+def plan_going_back(table: TableWithFiles, history: History, current: Position, to: int) -> RollbackPlan:
     judged = judge_history(history, current.pipeline)
     plan = plan_rollback(history, judged, current=current, to=to)
     if isinstance(plan, Refuse) and plan.kind == Kind.ROLLBACK_FILES:
@@ -214,12 +214,9 @@ def apply_rollback(
     # What the last commit left pending comes first.
     settle(quarantine, table, rollback.current, since=rollback.version)
     planned_ms = clock.now_ms()
-    before = replace(
-        rollback.current,
-        run_id=new_run_id(),
-        delta_version=rollback.version,
-        schema_fingerprint=table.schema_fingerprint,
-    )
+    current = rollback.current
+    on = replace(current.on, delta_version=rollback.version, schema_fingerprint=table.schema_fingerprint)
+    before = replace(current, run_id=new_run_id(), on=on)
     after = rolled_back_state(before, rollback.plan, batch_id=new_batch_id(), now_ms=planned_ms)
     intent = Intent(
         position=after,

@@ -15,9 +15,9 @@ from blizzard.core.log import CheckpointFacts, CommitFacts, Standing, Txn, fence
 from blizzard.core.look import Listed
 from blizzard.core.overlap import is_same_source
 from blizzard.core.plan import count_backlog
+from blizzard.core.position import Position
 from blizzard.core.recover import Resume, check_in_progress
 from blizzard.core.refuse import Refuse, describe_position
-from blizzard.core.state import CheckpointState
 from blizzard.core.types import SourceIdentity
 from blizzard.delta.table import DeltaRsTable
 from blizzard.run.ports import Quarantine
@@ -111,18 +111,18 @@ def _pipeline_status(
         delta_version=found.version,
         committed_at_ms=found.committed_at_ms,
         run_id=state.run_id,
-        mark=state.source_state.last_committed_file,
-        in_progress={path: p.records for path, p in state.source_state.in_progress.items()},
+        mark=state.marks.last_committed_file,
+        in_progress={path: p.records for path, p in state.marks.in_progress.items()},
         recovery=recovery,
         recovery_message=message,
         explanation=explanation,
     )
 
 
-def _backlog(table: DeltaRsTable, state: CheckpointState, listed: Listed, policy: LatePolicy) -> dict[str, Any]:
+def _backlog(table: DeltaRsTable, state: Position, listed: Listed, policy: LatePolicy) -> dict[str, Any]:
     """What a run would find in the source."""
     found = compare_with_ledgers(listed, state, table.scan_back(), policy)
-    files, stored_bytes = count_backlog(state.source_state, listed.files, files_to_take_up(found, policy))
+    files, stored_bytes = count_backlog(state.marks, listed.files, files_to_take_up(found, policy))
     return {
         "backlog_files": files,
         "backlog_bytes": stored_bytes,
@@ -162,7 +162,7 @@ def _recovery(
 ) -> tuple[str, str | None, tuple[str, ...] | None]:
     facts, recovery = recovery_with_quarantine(table, pipeline, scan_commits=scan_commits, quarantine=quarantine)
     if listed is not None and isinstance(recovery, Resume):
-        recovery = check_in_progress(recovery.source_state, listed.files) or recovery
+        recovery = check_in_progress(recovery.marks, listed.files) or recovery
     message = recovery.message if isinstance(recovery, Refuse) else None
     return recovery.path, message, explain_recovery(facts, recovery, pipeline) if explain else None
 
@@ -256,8 +256,8 @@ def checkpoints(table: DeltaRsTable, pipeline: str | None) -> Iterator[dict[str,
         is_taken_back = ledger is not None and superseded.meets(ledger)
         for state in states_in([held.txn]):
             is_taken_back |= (state.pipeline, state.sequence) in taken_back
-            if state.rolled_back is not None and not is_taken_back:
-                first, last = state.rolled_back
+            if state.quarantine.rolled_back is not None and not is_taken_back:
+                first, last = state.quarantine.rolled_back
                 taken_back.update((state.pipeline, sequence) for sequence in range(first, last + 1))
             if pipeline in (None, state.pipeline):
                 yield {
@@ -270,7 +270,7 @@ def checkpoints(table: DeltaRsTable, pipeline: str | None) -> Iterator[dict[str,
                     "bytes": sum(entry.size_bytes for entry in ledger.entries) if ledger else None,
                     "run_id": state.run_id,
                     "payload_bytes": len(held.txn.app_id),
-                    "in_progress": len(state.source_state.in_progress),
+                    "in_progress": len(state.marks.in_progress),
                     "kind": ledger.kind if ledger else None,
                     "superseded": is_taken_back,
                     "in_log": held.commit is not None,
@@ -292,7 +292,7 @@ def payload_of(table: DeltaRsTable, pipeline: str | None, sequence: int) -> list
     return found
 
 
-def find_state(table: DeltaRsTable, pipeline: str, sequence: int) -> CheckpointState | None:
+def find_state(table: DeltaRsTable, pipeline: str, sequence: int) -> Position | None:
     """The position of this sequence, wherever the log still has it."""
     states = (state for held in _held_txns(table) for state in states_in([held.txn]))
     return next((s for s in states if (s.pipeline, s.sequence) == (pipeline, sequence)), None)

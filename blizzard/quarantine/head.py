@@ -8,8 +8,8 @@ from deltalake import DeltaTable
 
 from blizzard.core.codec import head_app_id, quarantine_app_id
 from blizzard.core.kinds import Kind
+from blizzard.core.position import Position
 from blizzard.core.quarantine import QuarantineFacts
-from blizzard.core.state import CheckpointState
 from blizzard.errors import OutOfStep
 
 
@@ -28,7 +28,7 @@ def facts_of(table: DeltaTable | None, pipeline: str, table_id: str) -> Quaranti
     )
 
 
-def out_of_step(kind: Kind, message: str, root: str, state: CheckpointState) -> OutOfStep:
+def out_of_step(kind: Kind, message: str, root: str, state: Position) -> OutOfStep:
     way_out = {
         Kind.QUARANTINE_MOVED: "Set quarantine.path back to where it was; or, to go on with this one and leave those"
         " records where they are, run:",

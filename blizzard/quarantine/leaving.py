@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from blizzard.core.kinds import Kind
-from blizzard.core.state import CheckpointState
+from blizzard.core.position import Position
 from blizzard.errors import Refused
 from blizzard.tasks.quarantine import Selection
 
 
-def leaving_rows(state: CheckpointState) -> Selection | None:
+def leaving_rows(state: Position) -> Selection | None:
     """The records that the commit of this state takes out of quarantine: replayed, or of batches taken back."""
-    if state.rolled_back is not None:
-        first, last = state.rolled_back
-        return Selection(pipeline=state.pipeline, table_id=state.table_id, from_sequence=first, through_sequence=last)
-    return replayed_rows(state) if state.replayed else None
+    if state.quarantine.rolled_back is not None:
+        first, last = state.quarantine.rolled_back
+        return Selection(
+            pipeline=state.pipeline, table_id=state.on.table_id, from_sequence=first, through_sequence=last
+        )
+    return replayed_rows(state) if state.quarantine.replayed else None
 
 
 def replay_marks(selection: Selection) -> dict[str, str]:
@@ -29,8 +31,10 @@ def replay_marks(selection: Selection) -> dict[str, str]:
     return {name: str(value) for name, value in marks.items() if value is not None}
 
 
-def replayed_rows(state: CheckpointState) -> Selection:
-    return rows_of_replay(state.replayed, pipeline=state.pipeline, table_id=state.table_id, sequence=state.sequence)
+def replayed_rows(state: Position) -> Selection:
+    return rows_of_replay(
+        state.quarantine.replayed, pipeline=state.pipeline, table_id=state.on.table_id, sequence=state.sequence
+    )
 
 
 def rows_of_replay(marks: Mapping[str, str], *, pipeline: str, table_id: str, sequence: int) -> Selection:

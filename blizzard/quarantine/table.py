@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import deltalake
@@ -26,6 +26,7 @@ from deltalake.transaction import AddAction
 from blizzard.core.codec import head_app_id, head_number, quarantine_app_id
 from blizzard.core.kinds import Kind
 from blizzard.core.names import is_below
+from blizzard.core.position import Position
 from blizzard.core.quarantine import (
     Misaligned,
     Settled,
@@ -33,8 +34,8 @@ from blizzard.core.quarantine import (
     changes_quarantine,
     judge_quarantine,
     lead_quarantine,
+    name_quarantine,
 )
-from blizzard.core.state import CheckpointState
 from blizzard.core.types import DataFile
 from blizzard.delta import log
 from blizzard.delta.errors import cannot_open, plain
@@ -69,19 +70,19 @@ class DeltaRsQuarantine:
     def store(self) -> Store:
         return open_store(self.root, self.access)
 
-    def announce(self, state: CheckpointState, files: Sequence[DataFile] = ()) -> CheckpointState:
+    def announce(self, state: Position, files: Sequence[DataFile] = ()) -> Position:
         """The state as it is to be committed. The quarantine table is made before the first commit that counts on it,
         so that the commit can name it: a changed quarantine.path is then known for what it is."""
         if not changes_quarantine(state):
             return state
         for file in files:
             self._require_written(file)
-        facts = facts_of(self.open(), state.pipeline, state.table_id)
+        facts = facts_of(self.open(), state.pipeline, state.on.table_id)
         state = lead_quarantine(state, exists=facts.sequence is not None)
-        if state.quarantine_head is None:
+        if state.quarantine.head is None:
             return state  # a rollback of a pipeline that never had a bad record
         table_id = facts.table_id or str(self.open_or_create().metadata().id)
-        return replace(state, quarantine_head=replace(state.quarantine_head, table_id=table_id))
+        return name_quarantine(state, table_id)
 
     def _require_written(self, file: DataFile) -> None:
         info = self.store.stat(file.path)
@@ -93,7 +94,7 @@ class DeltaRsQuarantine:
                 kind=Kind.QUARANTINE_VANISHED,
             )
 
-    def settle(self, state: CheckpointState) -> None:
+    def settle(self, state: Position) -> None:
         """Make the table hold what this committed state named."""
         cause: Exception | None = None
         for attempt in range(_ATTEMPTS):
@@ -111,7 +112,7 @@ class DeltaRsQuarantine:
             kind=Kind.QUARANTINE_FAILED,
         ) from cause
 
-    def _settle(self, state: CheckpointState) -> None:
+    def _settle(self, state: Position) -> None:
         table = self.open()
         if self._is_settled(table, state):
             if table is not None and changes_quarantine(state):
@@ -129,12 +130,12 @@ class DeltaRsQuarantine:
                 return
         self._append(table, state)
 
-    def is_settled(self, state: CheckpointState) -> bool:
+    def is_settled(self, state: Position) -> bool:
         """Whether the table holds what this committed state named. OutOfStep as for `settle`."""
         return self._is_settled(self.open(), state)
 
-    def _is_settled(self, table: DeltaTable | None, state: CheckpointState) -> bool:
-        judgement = judge_quarantine(state, facts_of(table, state.pipeline, state.table_id))
+    def _is_settled(self, table: DeltaTable | None, state: Position) -> bool:
+        judgement = judge_quarantine(state, facts_of(table, state.pipeline, state.on.table_id))
         match judgement:
             case Settled():
                 return True
@@ -143,16 +144,16 @@ class DeltaRsQuarantine:
             case Misaligned(kind=kind, message=message):
                 raise out_of_step(kind, message, self.root, state)
 
-    def took_in(self, state: CheckpointState, sequences: Collection[int]) -> Collection[int]:
+    def took_in(self, state: Position, sequences: Collection[int]) -> Collection[int]:
         """Those of these sequences whose bad records were all added to the table: none was given up as lost."""
         table = self.open()
         if table is None:
             return ()
-        through = int(table.transaction_version(quarantine_app_id(state.pipeline, state.table_id)) or 0)
+        through = int(table.transaction_version(quarantine_app_id(state.pipeline, state.on.table_id)) or 0)
         return {
             n
             for n in sequences
-            if n <= through and table.transaction_version(lost_app_id(state.pipeline, state.table_id, n)) is None
+            if n <= through and table.transaction_version(lost_app_id(state.pipeline, state.on.table_id, n)) is None
         }
 
     def open(self) -> DeltaTable | None:
@@ -315,9 +316,9 @@ class DeltaRsQuarantine:
         log.sync_commit(self.store, 0)
         return table
 
-    def _append(self, table: DeltaTable, state: CheckpointState) -> None:
+    def _append(self, table: DeltaTable, state: Position) -> None:
         files, lost = [], 0
-        for name in state.pending_quarantine:
+        for name in state.quarantine.pending:
             try:
                 files.append(read_footer(self.store, name))
             except FileNotFoundError:
@@ -344,7 +345,7 @@ class DeltaRsQuarantine:
         )
         log.sync_commit(self.store, log.newest_commit(self.store, int(table.version())))
 
-    def _tell_lost(self, name: str, how: str, state: CheckpointState) -> None:
+    def _tell_lost(self, name: str, how: str, state: Position) -> None:
         message = (
             f"{name}, which holds bad records of sequence {state.sequence}, {how} the quarantine table's folder"
             f" {self.root}: was it moved, or vacuumed before it was added?"
@@ -358,13 +359,13 @@ class DeltaRsQuarantine:
             )
         self.progress.warn(f"{message} Given up, as told.")
 
-    def head_stamp(self, state: CheckpointState, lost: Mapping[int, int] = _NONE) -> CommitProperties:
+    def head_stamp(self, state: Position, lost: Mapping[int, int] = _NONE) -> CommitProperties:
         """What says that the table holds everything up to this state; `lost` counts the files that were given up, by
         sequence. In the same commit: whoever cleans the source later has to know that these are nowhere else."""
-        head = state.quarantine_head
+        head = state.quarantine.head
         sequence, batch_id = (state.sequence, None) if head is None else (head.sequence, head.batch_id)
-        given_up = [(lost_app_id(state.pipeline, state.table_id, n), files) for n, files in lost.items()]
-        return self.stamp_of(state.pipeline, state.table_id, sequence, head_number(batch_id), *given_up)
+        given_up = [(lost_app_id(state.pipeline, state.on.table_id, n), files) for n, files in lost.items()]
+        return self.stamp_of(state.pipeline, state.on.table_id, sequence, head_number(batch_id), *given_up)
 
     def stamp_of(
         self, pipeline: str, table_id: str, sequence: int, head: int, *more: tuple[str, int]

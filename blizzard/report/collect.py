@@ -11,8 +11,8 @@ from itertools import islice
 from blizzard.core.codec import FENCE_PREFIX
 from blizzard.core.explain import explain_recovery
 from blizzard.core.log import CommitFacts, states_in
+from blizzard.core.position import Position, RecordsRead
 from blizzard.core.refuse import Refuse
-from blizzard.core.state import CheckpointState, RecordsRead
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import BlizzardError
 from blizzard.quarantine import contents
@@ -22,10 +22,10 @@ from blizzard.report.facts import (
     FileInProgress,
     HeldFile,
     PipelineFacts,
-    Position,
     QuarantineFacts,
     RecoveryNow,
     ReportFacts,
+    StandsAt,
     TableSize,
 )
 from blizzard.report.rows import Gathered, PipelineRows, gather
@@ -111,7 +111,7 @@ def _add_cleaned_up(table: DeltaRsTable, gathered: Gathered, problems: list[str]
     for txn in checkpoint.txns if checkpoint else ():
         if txn.app_id.startswith(FENCE_PREFIX):
             gathered.of(txn.app_id.removeprefix(FENCE_PREFIX))
-    newest: dict[str, CheckpointState] = {}
+    newest: dict[str, Position] = {}
     for state in states_in(checkpoint.txns if checkpoint else ()):
         if state.sequence > (newest[state.pipeline].sequence if state.pipeline in newest else -1):
             newest[state.pipeline] = state
@@ -151,11 +151,11 @@ class _Quarantined:
         )
         return tuple(sorted(found, key=lambda g: -g.records))
 
-    def pending(self, state: CheckpointState) -> int:
+    def pending(self, state: Position) -> int:
         try:
-            return 0 if self.quarantine.is_settled(state) else len(state.pending_quarantine)
+            return 0 if self.quarantine.is_settled(state) else len(state.quarantine.pending)
         except (BlizzardError, OSError, ValueError):
-            return len(state.pending_quarantine)
+            return len(state.quarantine.pending)
 
 
 def _pipeline(
@@ -176,11 +176,11 @@ def _pipeline(
     )
 
 
-def _position(state: CheckpointState, version: int | None, bad: _Quarantined) -> Position:
-    source = state.source_state
+def _position(state: Position, version: int | None, bad: _Quarantined) -> StandsAt:
+    source = state.marks
     marks = [("", source.last_committed_file)] if source.last_committed_file is not None else []
     marks += sorted(source.prefix_marks.items())
-    return Position(
+    return StandsAt(
         source=state.source.root,
         pattern=state.source.pattern,
         sequence=state.sequence,
@@ -191,8 +191,8 @@ def _position(state: CheckpointState, version: int | None, bad: _Quarantined) ->
         marks_count=len(marks),
         in_progress=tuple(_files(islice(sorted(source.in_progress.items()), _MAX_NAMES))),
         in_progress_count=len(source.in_progress),
-        held=tuple(HeldFile(path=p, why=why) for p, why in islice(sorted(state.held_back.items()), _MAX_NAMES)),
-        held_count=len(state.held_back),
+        held=tuple(HeldFile(path=p, why=why) for p, why in islice(sorted(state.seen.held_back.items()), _MAX_NAMES)),
+        held_count=len(state.seen.held_back),
         pending_quarantine=bad.pending(state),
     )
 

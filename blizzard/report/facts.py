@@ -53,7 +53,7 @@ class BadGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
+class StandsAt:
     """The newest sound position of a pipeline. Lists are cut; the counts beside them are not."""
 
     source: str
@@ -83,7 +83,7 @@ class RecoveryNow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineFacts:
     name: str
-    position: Position | None
+    position: StandsAt | None
     recovery: RecoveryNow
     commits: tuple[CommitRow, ...]  # newest first
     quarantine: tuple[BadGroup, ...]

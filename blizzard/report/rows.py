@@ -10,15 +10,15 @@ from blizzard.core.codec import FENCE_PREFIX, CodecError, decode_state
 from blizzard.core.history import Superseded
 from blizzard.core.ledger import Ledger, decode_ledger
 from blizzard.core.log import CommitFacts, payloads
-from blizzard.core.state import CheckpointState, RustCheckpointState
+from blizzard.core.position import Position, RustPosition
 from blizzard.report.facts import CommitRow
 
 
 @dataclass(slots=True, kw_only=True)
 class PipelineRows:
     rows: list[CommitRow] = field(default_factory=list)
-    newest: tuple[CommitFacts, CheckpointState] | None = None  # the newest sound position
-    remembered: CheckpointState | None = None  # by a Delta checkpoint, where no commit shows one
+    newest: tuple[CommitFacts, Position] | None = None  # the newest sound position
+    remembered: Position | None = None  # by a Delta checkpoint, where no commit shows one
     # Names that the newest commit so far began with. Whether they were late, only the position before it can say.
     begun: tuple[str, ...] = ()
 
@@ -35,7 +35,7 @@ class Gathered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Payloads:
-    states: tuple[CheckpointState, ...]
+    states: tuple[Position, ...]
     problem: str | None
     is_rust: bool
 
@@ -61,7 +61,7 @@ def gather(commits: Iterable[CommitFacts]) -> Gathered:
 def _take(
     pipeline: PipelineRows,
     commit: CommitFacts,
-    state: CheckpointState | None,
+    state: Position | None,
     ledger: Ledger | None,
     fence: int | None,
     taken_back: bool,
@@ -91,9 +91,9 @@ def _take(
     pipeline.begun = tuple(e.path for e in entries if e.from_record == 0) if _reads_files(ledger) else ()
 
 
-def _count_late(pipeline: PipelineRows, before: CheckpointState) -> None:
+def _count_late(pipeline: PipelineRows, before: Position) -> None:
     """`before` is the position that the newest row so far went on from."""
-    source = before.source_state
+    source = before.marks
     late = sum(1 for path in pipeline.begun if source.is_passed(path) and path not in source.files)
     if late and pipeline.rows:
         pipeline.rows[-1] = replace(pipeline.rows[-1], late_files=late)
@@ -139,7 +139,7 @@ def _read_payloads(commit: CommitFacts) -> _Payloads:
         except CodecError as e:
             problem = f"the payload is damaged ({e.kind}): {e}"
             continue
-        if isinstance(state, CheckpointState):
+        if isinstance(state, Position):
             states.append(state)
-        is_rust |= isinstance(state, RustCheckpointState)
+        is_rust |= isinstance(state, RustPosition)
     return _Payloads(states=tuple(states), problem=problem, is_rust=is_rust)

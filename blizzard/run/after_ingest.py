@@ -18,7 +18,7 @@ from blizzard.core.cleanable import Ingested, find_ingested, is_whole
 from blizzard.core.history import ledgers_of
 from blizzard.core.ledger import LedgerEntry
 from blizzard.core.log import CommitFacts
-from blizzard.core.state import CheckpointState
+from blizzard.core.position import Position
 from blizzard.errors import BlizzardError
 from blizzard.run.ports import Progress, Quarantine
 from blizzard.source.listing import find_listed
@@ -44,17 +44,17 @@ class Cleaning:
     archive: Store | None
     keep_ms: int
 
-    def due_through(self, state: CheckpointState, commits: Iterable[CommitFacts], now_ms: int) -> int:
+    def due_through(self, state: Position, commits: Iterable[CommitFacts], now_ms: int) -> int:
         """The newest sequence with files that have been kept for long enough."""
         for commit, ledger in ledgers_of(commits, state.pipeline):
-            if ledger.sequence <= state.cleaning_through:
+            if ledger.sequence <= state.cleaned.due_through:
                 break
             if commit.timestamp_ms <= now_ms - self.keep_ms and any(map(is_whole, ledger.entries)):
                 return ledger.sequence
-        return state.cleaning_through
+        return state.cleaned.due_through
 
     def run(
-        self, state: CheckpointState, commits: Iterable[CommitFacts], progress: Progress, quarantine: Quarantine
+        self, state: Position, commits: Iterable[CommitFacts], progress: Progress, quarantine: Quarantine
     ) -> Cleaned:
         """Deal with what a committed state says is to be cleaned."""
         files, is_complete = find_ingested(state, commits), True
@@ -109,7 +109,7 @@ class Cleaning:
             raise OSError(f"its copy at {join(archive.root, name)} is not whole")
 
 
-def _settled(files: Iterable[Ingested], state: CheckpointState, quarantine: Quarantine) -> Collection[int]:
+def _settled(files: Iterable[Ingested], state: Position, quarantine: Quarantine) -> Collection[int]:
     """Of the sequences that put bad records of these files into quarantine, those whose records came there."""
     sequences = {sequence for file in files for sequence in file.quarantined_by}
     return quarantine.took_in(state, sequences) if sequences else ()

@@ -17,7 +17,7 @@ from blizzard.core.batch import Checkpoint, seal
 from blizzard.core.codec import PayloadTooLarge
 from blizzard.core.kinds import Kind
 from blizzard.core.ledger import LedgerEntry
-from blizzard.core.state import CheckpointState
+from blizzard.core.position import Position
 from blizzard.core.types import BatchResult
 from blizzard.errors import BadData
 from blizzard.run.landing import commit_batch
@@ -30,7 +30,7 @@ class Intent:
     """A commit that is wanted. `position` is the one after it, already numbered; its `delta_version` is the version of
     the table that was looked at."""
 
-    position: CheckpointState
+    position: Position
     planned_ms: int
     kind: str = "batch"
     result: BatchResult = field(default_factory=BatchResult)
@@ -54,7 +54,7 @@ class Intent:
             )
         except PayloadTooLarge as e:
             raise BadData(
-                f"{len(self.position.source_state.in_progress):,} files are held back or in progress, more than a"
+                f"{len(self.position.marks.in_progress):,} files are held back or in progress, more than a"
                 f" position can name ({e}). Nothing of this batch was committed. Mend or move the files that cannot be"
                 f" read.",
                 kind=Kind.TOO_MANY_HELD_FILES,
@@ -66,7 +66,7 @@ class Landing:
     """A commit that is in the log. `error` is what went wrong after it; the next run mends that."""
 
     version: int
-    position: CheckpointState  # as it was committed: it names the quarantine table
+    position: Position  # as it was committed: it names the quarantine table
     error: Exception | None = None
 
 

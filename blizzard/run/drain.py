@@ -12,8 +12,8 @@ from blizzard.core.kinds import Kind
 from blizzard.core.late import Unexpected
 from blizzard.core.look import Listed, Look
 from blizzard.core.plan import TooManyPrefixes, count_backlog, is_drained, plan_batch
+from blizzard.core.position import FOR_A_PERSON, Marks, Position
 from blizzard.core.recover import Fresh, Resume
-from blizzard.core.state import FOR_A_PERSON, CheckpointState, SourceState
 from blizzard.core.types import BatchPlan
 from blizzard.errors import BadData, Refused, Temporary
 from blizzard.run.inflight import CommitQueue
@@ -51,7 +51,7 @@ class FirstSteps:
     """How a run begins: what it found, and the first batch; without one it is idle."""
 
     recovered: Resume | Fresh
-    state: CheckpointState | None  # None: the table is yet to be made
+    state: Position | None  # None: the table is yet to be made
     listed: Listed
     found: Unexpected
     plan: BatchPlan | None
@@ -77,7 +77,7 @@ class _Run:
         whole: Listed | None = None
         if table is None:
             whole = listed = self._start.list_for_new_table()
-            if is_drained(self._start.recover(None).source_state, listed.files, listed.held):
+            if is_drained(self._start.recover(None).marks, listed.files, listed.held):
                 self._summary.backlog_files = self._summary.held_files = len(listed.held)
                 return  # nothing to put into a table: none is made
             _ = self._ports.ingestor.slots  # without a session that can fill it, no table is made
@@ -86,9 +86,9 @@ class _Run:
             table = self._start.create_table()
         state, listed = self._start.begin(table, whole)
         self._held, self._young, begun_at = dict(listed.held), listed.held, state.sequence
-        self._summary.backlog_files = count_backlog(state.source_state, listed.files, self._start.waiting)[0]
+        self._summary.backlog_files = count_backlog(state.marks, listed.files, self._start.waiting)[0]
         look = Look(listed, state, self._settings.late.grace_ms)
-        commits = CommitQueue(self._ports, self._settings, self._summary, table, state.delta_version, look)
+        commits = CommitQueue(self._ports, self._settings, self._summary, table, state.on.delta_version, look)
         ingest = BatchIngest(self._ports, self._settings, self._summary, table, commits)
         with commits.finished_in_order():
             while True:
@@ -106,13 +106,13 @@ class _Run:
         table, state = self._ports.place.open(), None
         if table is None:
             listed = self._start.list_for_new_table()
-            position = self._start.recover(None).source_state
+            position = self._start.recover(None).marks
             backlog = count_backlog(position, listed.files)
         else:
             state, listed = self._start.begin(table)
-            backlog = count_backlog(state.source_state, listed.files, self._start.waiting)
+            backlog = count_backlog(state.marks, listed.files, self._start.waiting)
             state = self._start.take_up_late(state)
-            position = state.source_state
+            position = state.marks
         self._held = dict(listed.held)
         is_idle = is_drained(position, listed.files, self._held)
         assert self._start.recovered is not None  # or it would have refused
@@ -126,23 +126,21 @@ class _Run:
             renews=self._start.is_fragile or (is_idle and state is not None and self._renews(state)),
         )
 
-    def _renews(self, state: CheckpointState) -> bool:
+    def _renews(self, state: Position) -> bool:
         return self._start.renewal_due and state.sequence == self._summary.sequence and not self._summary.commits
 
-    def _goes_on(self, state: CheckpointState, listed: Listed, commits: CommitQueue) -> bool:
+    def _goes_on(self, state: Position, listed: Listed, commits: CommitQueue) -> bool:
         limit = self._settings.max_batches
         return not (
             self._ports.stop.requested()
             or (limit is not None and self._summary.commits + commits.pending >= limit)
-            or is_drained(state.source_state, listed.files, self._held)
+            or is_drained(state.marks, listed.files, self._held)
         )
 
-    def _ingest_batch(
-        self, state: CheckpointState, listed: Listed, ingest: BatchIngest, commits: CommitQueue
-    ) -> CheckpointState:
+    def _ingest_batch(self, state: Position, listed: Listed, ingest: BatchIngest, commits: CommitQueue) -> Position:
         """Read one batch, queue its commit, and return the state the next one is planned on."""
         planned_ms, slots = self._ports.clock.now_ms(), self._ports.ingestor.slots
-        plan = self._plan(state.source_state, listed, slots)
+        plan = self._plan(state.marks, listed, slots)
         self._ports.progress.planned(plan, sequence=state.sequence + 1, backlog_files=self._summary.backlog_files or 0)
         state, result = ingest.run(plan, state, planned_ms=planned_ms)
         changed = dict.fromkeys(result.changed, "changed after it was listed")
@@ -154,7 +152,7 @@ class _Run:
         held = self._held | self._start.given_up
         return commits.add(state, plan, result, planned_ms=planned_ms, held=held)
 
-    def _plan(self, position: SourceState, listed: Listed, slots: int) -> BatchPlan:
+    def _plan(self, position: Marks, listed: Listed, slots: int) -> BatchPlan:
         try:
             return plan_batch(
                 position,
@@ -173,10 +171,10 @@ class _Run:
             )
             raise Refused(f"{e}. Nothing more was read. {way_out}.", kind=Kind.TOO_MANY_PREFIXES) from e
 
-    def _tell_held(self, state: CheckpointState) -> None:
+    def _tell_held(self, state: Position) -> None:
         """One file's trouble must not stop the others; trouble with all of them is no good end."""
         self._summary.held_files = len(self._held)
-        named = state.source_state.in_progress  # of files that are only young, those that the mark has passed
+        named = state.marks.in_progress  # of files that are only young, those that the mark has passed
         held = {path: why for path, why in self._held.items() if path in named or path not in self._young}
         if len(held) > self._settings.max_held_files:
             raise BadData(

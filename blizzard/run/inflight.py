@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from blizzard.core.batch import find_passed, next_state, renewed_state
 from blizzard.core.look import Look
-from blizzard.core.state import CheckpointState
+from blizzard.core.position import Position
+from blizzard.core.quarantine import name_quarantine
 from blizzard.core.types import BatchPlan, BatchResult
 from blizzard.run.commit import Committing, Intent, Landing, new_batch_id
 from blizzard.run.ports import Pending, Result, Table
@@ -94,13 +95,13 @@ class CommitQueue:
 
     def add(
         self,
-        state: CheckpointState,
+        state: Position,
         plan: BatchPlan,
         result: BatchResult,
         *,
         planned_ms: int,
         held: Mapping[str, str] | None = None,
-    ) -> CheckpointState:
+    ) -> Position:
         """Commit the batch behind those before it. Returns the state that its commit will hold."""
         after = next_state(
             state,
@@ -111,12 +112,12 @@ class CommitQueue:
             held=held,
             look=self._look,
         )
-        late = find_passed(state.source_state, result)
+        late = find_passed(state.marks, result)
         self._begin(Intent(position=after, result=result, planned_ms=planned_ms, late=late))
         self._settle(while_more_than=self._settings.max_inflight - 1)
         return after
 
-    def renew(self, state: CheckpointState, why: str = _NOTHING_NEW) -> CheckpointState:
+    def renew(self, state: Position, why: str = _NOTHING_NEW) -> Position:
         """Commit the position once more, without data. Returns the state that its commit will hold."""
         now_ms = self._ports.clock.now_ms()
         after = renewed_state(state, batch_id=new_batch_id(), now_ms=now_ms)
@@ -167,12 +168,12 @@ class CommitQueue:
             raise RuntimeError("a batch was about to be committed on top of one that failed")
         self._broken = True  # until this one has landed
         # It stands on the commit before it: what landed between that plan and that commit has been looked at.
-        position, head = replace(intent.position, delta_version=self._landed_in), intent.position.quarantine_head
+        position = replace(intent.position, on=replace(intent.position.on, delta_version=self._landed_in))
         # It was made before the commits in front of it could know the quarantine table.
-        if head is not None and self._quarantine_id is not None:
-            position = replace(position, quarantine_head=replace(head, table_id=self._quarantine_id))
+        if self._quarantine_id is not None:
+            position = name_quarantine(position, self._quarantine_id)
         landing = self._committing.commit(replace(intent, position=position))
-        committed = landing.position.quarantine_head
+        committed = landing.position.quarantine.head
         self._quarantine_id = committed.table_id if committed is not None else None
         self._landed_in, self._broken = landing.version, landing.error is not None
         return landing

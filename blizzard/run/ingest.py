@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from blizzard.core.bad import find_excess
 from blizzard.core.kinds import Kind
-from blizzard.core.state import CheckpointState
+from blizzard.core.position import Position
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, TaskReport
 from blizzard.errors import TOO_MANY_BAD, BadData, Temporary, error_of_failure
 from blizzard.run.commit import new_batch_id
@@ -34,12 +34,12 @@ class BatchIngest:
         self._ports, self._settings, self._summary = ports, settings, summary
         self._table, self._commits = table, commits
 
-    def run(self, plan: BatchPlan, state: CheckpointState, *, planned_ms: int) -> tuple[CheckpointState, BatchResult]:
+    def run(self, plan: BatchPlan, state: Position, *, planned_ms: int) -> tuple[Position, BatchResult]:
         """The result, and the state before it: under another schema if columns were added on the way."""
         ticket = BatchTicket(
             sequence=state.sequence + 1,
             planned_ms=planned_ms,
-            table_id=state.table_id,
+            table_id=state.on.table_id,
             batch_id=new_batch_id(),
         )
         started = time.monotonic()
@@ -62,7 +62,7 @@ class BatchIngest:
         # That of the files, not the table's: the table may have been changed, and seen again, while they were written.
         written_under = self._ports.ingestor.schema_fingerprint
         result = replace(self._within_limits(result), batch_id=ticket.batch_id)
-        return replace(state, schema_fingerprint=written_under), result
+        return replace(state, on=replace(state.on, schema_fingerprint=written_under)), result
 
     def _read(self, plan: BatchPlan, ticket: BatchTicket) -> BatchResult:
         result = self._ports.ingestor.run(plan, ticket=ticket, stop=self._commits)

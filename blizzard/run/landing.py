@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from blizzard.core.kinds import Kind
 from blizzard.core.outcome import Landed, NotLanded, TakenByOther, TakenByOurselves, decide_commit_outcome
+from blizzard.core.position import Position
 from blizzard.core.readers import find_other_reader
 from blizzard.core.recover import check_rewrites
-from blizzard.core.state import CheckpointState
 from blizzard.delta.errors import plain
 from blizzard.errors import BlizzardError, Fenced, Refused, Temporary
 from blizzard.faults import reach
@@ -36,7 +36,7 @@ class FilesGone(Temporary):
 def commit_batch(
     table: Table,
     request: CommitRequest,
-    state: CheckpointState,
+    state: Position,
     *,
     planned_ms: int,
     attempts: int,
@@ -97,15 +97,15 @@ def _refresh(table: Table) -> None:
         ) from e
 
 
-def _stamped(request: CommitRequest, table: Table, state: CheckpointState, now_ms: int) -> CommitRequest:
+def _stamped(request: CommitRequest, table: Table, state: Position, now_ms: int) -> CommitRequest:
     """With a lastUpdated that is not below the time of any commit it follows, whatever our clock says."""
-    seen_ms = max((c.timestamp_ms for c in table.commits_after(state.delta_version)), default=0)
+    seen_ms = max((c.timestamp_ms for c in table.commits_after(state.on.delta_version)), default=0)
     return replace(request, last_updated_ms=max(request.last_updated_ms, now_ms, seen_ms))
 
 
-def _settle(table: Table, request: CommitRequest, state: CheckpointState) -> int | None:
+def _settle(table: Table, request: CommitRequest, state: Position) -> int | None:
     """The version if our commit is in the log, None if its place is still free; raises if it was taken."""
-    commits = table.commits_after(state.delta_version)
+    commits = table.commits_after(state.on.delta_version)
     outcome = decide_commit_outcome(commits, app_id=request.app_id, state=state)
     refusal = check_rewrites(commits)
     if refusal is not None:
@@ -138,7 +138,7 @@ def _require_files(table: Table, request: CommitRequest) -> None:
         )
 
 
-def _require_same_table(table: Table, state: CheckpointState) -> None:
+def _require_same_table(table: Table, state: Position) -> None:
     # None is not 0: an expired fence, or a pipeline that joins the table. The commits just read have settled that.
     fence = table.fence(state.pipeline)
     if fence is not None and fence != state.sequence - 1:
@@ -146,10 +146,10 @@ def _require_same_table(table: Table, state: CheckpointState) -> None:
             f"the fence of pipeline {state.pipeline!r} stands at {fence}, this run expected {state.sequence - 1}."
             f" Another run is at work. This one stops; nothing of its batch was committed."
         )
-    if table.table_id != state.table_id:
+    if table.table_id != state.on.table_id:
         raise Refused("the table was replaced while the batch was being read", kind=Kind.TABLE_REPLACED)
     table.check_writable()  # a constraint or a feature may be new
-    if table.schema_fingerprint != state.schema_fingerprint:
+    if table.schema_fingerprint != state.on.schema_fingerprint:
         raise Temporary(
             "the table's schema was changed while the batch was being read; nothing of it was committed. Run again.",
             kind=Kind.SCHEMA_CHANGED,

@@ -10,7 +10,7 @@ from blizzard.core.batch import Checkpoint
 from blizzard.core.late import Scope
 from blizzard.core.log import CommitFacts, History, TableFacts
 from blizzard.core.look import Listed
-from blizzard.core.state import CheckpointState
+from blizzard.core.position import Position
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, DataFile, SourceFile, SourceIdentity
 from blizzard.schema import DeltaSchema
 
@@ -127,21 +127,21 @@ class TableWithFiles(Table, Protocol):
 class Quarantine(Protocol):
     """Where bad records go."""
 
-    def announce(self, state: CheckpointState, files: Sequence[DataFile] = ()) -> CheckpointState:
+    def announce(self, state: Position, files: Sequence[DataFile] = ()) -> Position:
         """The state as it is to be committed: if its commit changes the quarantine, it names the quarantine table.
         Raises where one of the files of its bad records is not there as it was written."""
 
-    def settle(self, state: CheckpointState) -> None:
+    def settle(self, state: Position) -> None:
         """Make the quarantine hold the bad records this committed state named; each once, however often it is asked.
         OutOfStep where it is not the quarantine that the state was written with, or not as far."""
 
-    def is_settled(self, state: CheckpointState) -> bool:
+    def is_settled(self, state: Position) -> bool:
         """Whether it holds them already. Raises as `settle` does."""
 
     def count(self, pipeline: str | None = None, table_id: str | None = None) -> int:
         """How many records it holds, of this pipeline and table or of all."""
 
-    def took_in(self, state: CheckpointState, sequences: Collection[int]) -> Collection[int]:
+    def took_in(self, state: Position, sequences: Collection[int]) -> Collection[int]:
         """Those of these sequences of the pipeline whose bad records all came here. What a person did with them
         afterwards does not matter."""
 
@@ -221,11 +221,11 @@ class Telemetry(Protocol):
     """What is counted and timed while a run goes."""
 
     def recovered(self, path: str, seconds: float) -> None: ...
-    def stands_at(self, state: CheckpointState) -> None: ...
+    def stands_at(self, state: Position) -> None: ...
     def listed(self, *, files: int, stored_bytes: int, late: int, seconds: float) -> None: ...
     def ingested(self, result: BatchResult, seconds: float) -> None: ...
     def committed(
-        self, state: CheckpointState, result: BatchResult, *, version: int, payload_bytes: int, seconds: float
+        self, state: Position, result: BatchResult, *, version: int, payload_bytes: int, seconds: float
     ) -> None: ...
     def commit_failed(self) -> None: ...
     def failed(self, kind: str) -> None: ...
@@ -235,11 +235,11 @@ class NoTelemetry:
     """Nobody is counting."""
 
     def recovered(self, path: str, seconds: float) -> None: ...
-    def stands_at(self, state: CheckpointState) -> None: ...
+    def stands_at(self, state: Position) -> None: ...
     def listed(self, *, files: int, stored_bytes: int, late: int, seconds: float) -> None: ...
     def ingested(self, result: BatchResult, seconds: float) -> None: ...
     def committed(
-        self, state: CheckpointState, result: BatchResult, *, version: int, payload_bytes: int, seconds: float
+        self, state: Position, result: BatchResult, *, version: int, payload_bytes: int, seconds: float
     ) -> None: ...
     def commit_failed(self) -> None: ...
     def failed(self, kind: str) -> None: ...

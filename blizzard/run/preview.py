@@ -12,8 +12,8 @@ from typing import Any
 
 from blizzard.core.late import Scope, Unexpected
 from blizzard.core.look import Listed
+from blizzard.core.position import Marks, Position
 from blizzard.core.recover import Fresh, Resume
-from blizzard.core.state import CheckpointState, SourceState
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, DataFile, SourceFile, SourceIdentity
 from blizzard.errors import BadData, Refused
 from blizzard.run.after_ingest import Cleaned, Cleaning
@@ -45,19 +45,19 @@ class NothingSettled:
     """In place of the quarantine: keeps what would have been settled."""
 
     quarantine: Quarantine
-    unsettled: list[CheckpointState] = field(default_factory=list)
+    unsettled: list[Position] = field(default_factory=list)
 
-    def announce(self, state: CheckpointState, files: Sequence[DataFile] = ()) -> CheckpointState:
+    def announce(self, state: Position, files: Sequence[DataFile] = ()) -> Position:
         raise NotImplementedError("a plan commits nothing")
 
-    def settle(self, state: CheckpointState) -> None:
+    def settle(self, state: Position) -> None:
         if not self.quarantine.is_settled(state):
             self.unsettled.append(state)
 
-    def is_settled(self, state: CheckpointState) -> bool:
+    def is_settled(self, state: Position) -> bool:
         return self.quarantine.is_settled(state)
 
-    def took_in(self, state: CheckpointState, sequences: Collection[int]) -> Collection[int]:
+    def took_in(self, state: Position, sequences: Collection[int]) -> Collection[int]:
         return self.quarantine.took_in(state, sequences)
 
     def count(self, pipeline: str | None = None, table_id: str | None = None) -> int:
@@ -125,14 +125,14 @@ def plan_run(ports: Ports, settings: RunSettings) -> dict[str, Any]:
         shown = {"recovery": summary.recovery, "exit_code": e.exit_code, "error_kind": e.kind, "error": str(e)}
     else:
         shown = _shown(first)
-    settles = [{"sequence": s.sequence, "files": len(s.pending_quarantine)} for s in quarantine.unsettled]
+    settles = [{"sequence": s.sequence, "files": len(s.quarantine.pending)} for s in quarantine.unsettled]
     return shown | {"settles": settles}
 
 
 def plan_nothing(listed: Listed) -> dict[str, Any]:
     """Where no record is found that a new table could be made for, a run ends before it begins."""
     first = FirstSteps(
-        recovered=Fresh(source_state=SourceState(), start_from=None),
+        recovered=Fresh(marks=Marks(), start_from=None),
         state=None,
         listed=listed,
         found=Unexpected(),
@@ -144,7 +144,7 @@ def plan_nothing(listed: Listed) -> dict[str, Any]:
 
 
 def _shown(first: FirstSteps) -> dict[str, Any]:
-    source = first.state.source_state if first.state is not None else first.recovered.source_state
+    source = first.state.marks if first.state is not None else first.recovered.marks
     files, stored_bytes = first.backlog
     return {
         "recovery": first.recovered.path,
@@ -174,6 +174,10 @@ def _shown(first: FirstSteps) -> dict[str, Any]:
 def _cleans_through(first: FirstSteps) -> int | None:
     """The sequence up to which source files would be archived or deleted at once."""
     before, after = first.recovered, first.state
-    if not isinstance(before, Resume) or after is None or after.cleaned_through == before.state.cleaned_through:
+    if (
+        not isinstance(before, Resume)
+        or after is None
+        or after.cleaned.done_through == before.state.cleaned.done_through
+    ):
         return None
-    return after.cleaned_through
+    return after.cleaned.done_through

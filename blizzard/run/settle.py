@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 
 from blizzard.core.log import TableFacts, fence_version
+from blizzard.core.position import Position
 from blizzard.core.recover import Recovery, Resume, decide_recovery
 from blizzard.core.refuse import Refuse
-from blizzard.core.state import CheckpointState
 from blizzard.errors import OutOfStep
 from blizzard.run.ports import Quarantine, Table
 
@@ -27,7 +27,7 @@ def recovery_with_quarantine(
     return facts, recovery
 
 
-def settle(quarantine: Quarantine, table: Table, state: CheckpointState, *, since: int) -> None:
+def settle(quarantine: Quarantine, table: Table, state: Position, *, since: int) -> None:
     """Make the quarantine hold what this state named. `since` is the version that the state was found in.
 
     Whoever commits on top of it has settled it first: then there is nothing left to do, and the quarantine is ahead.
@@ -39,12 +39,12 @@ def settle(quarantine: Quarantine, table: Table, state: CheckpointState, *, sinc
             raise
 
 
-def _is_overtaken(table: Table, state: CheckpointState, *, since: int) -> bool:
+def _is_overtaken(table: Table, state: Position, *, since: int) -> bool:
     later = (fence_version(commit, state.pipeline) for commit in table.commits_after(since))
     return any(sequence is not None and sequence > state.sequence for sequence in later)
 
 
-def settle_replaced(quarantine: Quarantine, table: Table, state: CheckpointState) -> None:
+def settle_replaced(quarantine: Quarantine, table: Table, state: Position) -> None:
     """What a position that is about to be replaced left pending. If the quarantine is out of step, the next run says
     so: to refuse here would leave no way out where the position cannot be used, since realigning needs one."""
     with suppress(OutOfStep):

@@ -23,10 +23,10 @@ from blizzard.core.late import (
 from blizzard.core.log import TableFacts, fence_version, standings_of
 from blizzard.core.look import Listed
 from blizzard.core.plan import Limits, count_backlog, is_drained
+from blizzard.core.position import Position
 from blizzard.core.readers import check_moved
 from blizzard.core.recover import ADOPTED, Fresh, Resume, StartFrom, check_in_progress, decide_recovery
 from blizzard.core.refuse import Refuse
-from blizzard.core.state import CheckpointState
 from blizzard.core.types import SourceFile, SourceIdentity, find_file
 from blizzard.errors import ConfigError, Refused, Temporary
 from blizzard.run.after_ingest import Cleaning
@@ -86,7 +86,7 @@ def state_to_go_on_from(
     depth = sys.maxsize if adopts else scan_commits
     facts = table.observe(pipeline, scan_commits=depth) if table is not None else None
     if start_from is not None and start_from.adopts and source is not None:
-        start_from = replace(start_from, adopted=_adopt(facts, pipeline, source, listing).source_state)
+        start_from = replace(start_from, adopted=_adopt(facts, pipeline, source, listing).marks)
     recovery = decide_recovery(facts, pipeline=pipeline, source=source, start_from=start_from, reads_again=reads_again)
     if isinstance(recovery, Refuse):
         raise Refused(recovery.message, kind=recovery.kind)
@@ -106,12 +106,12 @@ def _require_unread(
     """A pipeline that begins must not read what another program, or a pipeline at another place, has read."""
     if fresh.reads_again or not listing:
         return
-    refusal = check_rust_reader(facts, source, fresh.source_state) or check_moved(
+    refusal = check_rust_reader(facts, source, fresh.marks) or check_moved(
         table.scan_back(),
         standings_of(facts.commits, facts.checkpoint),
         pipeline=pipeline,
         source=source,
-        begins_at=fresh.source_state,
+        begins_at=fresh.marks,
         listing=listing,
     )
     if refusal is not None:
@@ -154,7 +154,7 @@ class Start:
         self._check_names(listed)
         return listed
 
-    def begin(self, table: Table, whole: Listed | None = None) -> tuple[CheckpointState, Listed]:
+    def begin(self, table: Table, whole: Listed | None = None) -> tuple[Position, Listed]:
         """The state to go on from and the files to go through, or a reason not to. `whole` is a listing of everything,
         if there is one already."""
         if whole is None and self._settings.start_from is not None and self._settings.start_from.adopts:
@@ -169,11 +169,11 @@ class Start:
         self._check_names(listed)
         if state.sequence == 0 and whole is None:  # with the names at hand more can be told about it
             self._decide(table, listed.files)
-        if not is_drained(state.source_state, listed.files, listed.held):
+        if not is_drained(state.marks, listed.files, listed.held):
             self._ports.ingestor.prepare()
         return self._compare(state, listed, table, asked_for_all=scope.is_full)
 
-    def go_on(self, table: Table, listing: Sequence[SourceFile] = ()) -> CheckpointState:
+    def go_on(self, table: Table, listing: Sequence[SourceFile] = ()) -> Position:
         """The state to go on from, with nothing left pending."""
         recovery = self.recover(table, listing)
         if isinstance(recovery, Resume):
@@ -201,10 +201,10 @@ class Start:
             listed = self._ports.source.look(scope)
         return listed
 
-    def _renew_at_once(self, table: Table, state: CheckpointState) -> CheckpointState:
+    def _renew_at_once(self, table: Table, state: Position) -> Position:
         """The position goes into a commit of its own before anything is listed or read: whatever then stops this run,
         an OPTIMIZE or a log cleanup cannot make the next one lose it."""
-        commits = CommitQueue(self._ports, self._settings, self._summary, table, state.delta_version)
+        commits = CommitQueue(self._ports, self._settings, self._summary, table, state.on.delta_version)
         renewed = commits.renew(state, "the position is committed once more, so that the log holds it again")
         try:
             commits.wait()
@@ -214,7 +214,8 @@ class Start:
         table.refresh()
         self.renewal_due = False
         # What others commit after that very version is looked at before the next commit.
-        return replace(renewed, delta_version=self._summary.delta_version or renewed.delta_version)
+        landed_in = self._summary.delta_version or renewed.on.delta_version
+        return replace(renewed, on=replace(renewed.on, delta_version=landed_in))
 
     def _check_names(self, listed: Listed) -> None:
         if not listed.files and listed.is_full:
@@ -230,7 +231,7 @@ class Start:
             if table is not None:
                 self._ports.telemetry.recovered(self._summary.recovery, time.monotonic() - started)
         if isinstance(recovery, Fresh) and recovery.start_from == ADOPTED:
-            for warning in adoption_warnings(recovery.source_state):
+            for warning in adoption_warnings(recovery.marks):
                 self._ports.progress.warn(warning)
         if recovery.path in _UNUSUAL_PATHS:
             self._ports.progress.warn(_UNUSUAL_PATHS[recovery.path])
@@ -254,7 +255,7 @@ class Start:
             raise Refused("the table was created and is gone again", kind=Kind.TABLE_CREATE)
         return table
 
-    def take_up_late(self, state: CheckpointState) -> CheckpointState:
+    def take_up_late(self, state: Position) -> Position:
         """Name late files, so that they are read although their mark has passed them."""
         return self._files.take_up(state)
 
@@ -266,7 +267,7 @@ class Start:
                 "the table's schema was changed, or another driver made it. Run again.", kind=Kind.SCHEMA_CHANGED
             )
 
-    def _state_before(self, recovery: Resume | Fresh, table: Table) -> CheckpointState:
+    def _state_before(self, recovery: Resume | Fresh, table: Table) -> Position:
         newest = next(table.scan_back(), None)
         timestamp_ms = newest.timestamp_ms if newest is not None else 0
         identity = RunIdentity(
@@ -279,53 +280,53 @@ class Start:
         state = state_before(recovery, identity, version=table.version, timestamp_ms=timestamp_ms)
         if isinstance(recovery, Fresh) and recovery.start_from == ADOPTED:
             state = as_looked_at(state, self._ports.source.now_ms())
-        self._summary.delta_version, self._summary.sequence = state.delta_version, state.sequence
+        self._summary.delta_version, self._summary.sequence = state.on.delta_version, state.sequence
         return state
 
     def _compare(
-        self, state: CheckpointState, listed: Listed, table: Table, *, asked_for_all: bool
-    ) -> tuple[CheckpointState, Listed]:
+        self, state: Position, listed: Listed, table: Table, *, asked_for_all: bool
+    ) -> tuple[Position, Listed]:
         """The listing held against the position and the ledgers."""
         found = self._unexpected(state, listed, table)
         if found.unclear and not listed.is_full:  # with all names at hand more can be told
             listed, asked_for_all = self._look(EVERYTHING), True
             found = self._unexpected(state, listed, table)
-        refusal = check_in_progress(state.source_state, listed.files)
+        refusal = check_in_progress(state.marks, listed.files)
         if refusal is not None:
             raise Refused(refusal.message, kind=refusal.kind)
         # A folder is listed whole by every run, asked or not: that alone is no news.
-        is_new_look = asked_for_all and (state.relist_names or 0) > self._settings.late.relist_max_names
+        is_new_look = asked_for_all and (state.seen.relist_names or 0) > self._settings.late.relist_max_names
         # What is left alone is told by every run for a while, and then no longer looked for in all ledgers each time.
-        is_old_news = listed.at_ms - (state.relist_watermark_ms or 0) > self._settings.late.grace_ms
+        is_old_news = listed.at_ms - (state.seen.relist_watermark_ms or 0) > self._settings.late.grace_ms
         is_settled = bool(found.unclear or (is_old_news and (found.late or found.rewritten)))
         # Else every idle run would read all ledgers again, because a file was taken away.
         is_long = found.settled_names is not None and not found and found.commits_read > self._settings.scan_commits
         self.renewal_due |= is_new_look or is_long or (listed.is_full and is_settled)
         state = self._files.decide(found, state, listed)
-        files, stored_bytes = count_backlog(state.source_state, listed.files, self.waiting)
+        files, stored_bytes = count_backlog(state.marks, listed.files, self.waiting)
         self._ports.telemetry.listed(
             files=files, stored_bytes=stored_bytes, late=len(found.late), seconds=self._listing_s
         )
         return self._clean(state, table), listed
 
-    def _clean(self, state: CheckpointState, table: Table) -> CheckpointState:
+    def _clean(self, state: Position, table: Table) -> Position:
         """Archive or delete, where that is asked for, what a commit has said will be; and say what comes next."""
         cleaning = self._settings.cleaning
         if cleaning is None or state.sequence == 0:
             return state
-        if state.cleaned_through < state.cleaning_through and self.clean_up(state, table, state.sequence):
-            state = replace(state, cleaned_through=state.cleaning_through)
+        if state.cleaned.done_through < state.cleaned.due_through and self.clean_up(state, table, state.sequence):
+            state = replace(state, cleaned=replace(state.cleaned, done_through=state.cleaned.due_through))
             self.renewal_due = True  # else an idle pipeline would look at them again each time
         through = cleaning.due_through(state, table.scan_back(), self._ports.clock.now_ms())
-        self.renewal_due |= through > state.cleaning_through
-        return replace(state, cleaning_through=through)
+        self.renewal_due |= through > state.cleaned.due_through
+        return replace(state, cleaned=replace(state.cleaned, due_through=through))
 
-    def clean_up(self, state: CheckpointState, table: Table, sequence: int) -> bool:
+    def clean_up(self, state: Position, table: Table, sequence: int) -> bool:
         """What `state`, committed under this sequence, says is to be cleaned. Whether nothing of it is left."""
         cleaning = self._settings.cleaning
-        if cleaning is None or state.cleaned_through == state.cleaning_through:
+        if cleaning is None or state.cleaned.done_through == state.cleaned.due_through:
             return False
-        later = (fence_version(commit, state.pipeline) for commit in table.commits_after(state.delta_version))
+        later = (fence_version(commit, state.pipeline) for commit in table.commits_after(state.on.delta_version))
         if any(found is not None and found > sequence for found in later):
             return False  # somebody has moved the position meanwhile
         cleaned = cleaning.run(state, table.scan_back(), self._ports.progress, self._ports.quarantine)
@@ -333,5 +334,5 @@ class Start:
         self._summary.kept_files = cleaned.kept
         return cleaned.is_complete
 
-    def _unexpected(self, state: CheckpointState, listed: Listed, table: Table) -> Unexpected:
+    def _unexpected(self, state: Position, listed: Listed, table: Table) -> Unexpected:
         return compare_with_ledgers(listed, state, table.scan_back(), self._settings.late)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from blizzard.core.state import CheckpointState
+from blizzard.core.position import Position
 from blizzard.core.types import BatchResult
 from blizzard.store.outputs import open_output
 
@@ -106,7 +106,7 @@ class PrometheusTelemetry:
         self._recoveries["replay" if path == "ledgers" else path].inc()
         self._stages["recover"].observe(seconds)
 
-    def stands_at(self, state: CheckpointState) -> None:
+    def stands_at(self, state: Position) -> None:
         """Where the pipeline stands before anything of this run is committed."""
         self._newest = state.sequence
         if state.sequence:
@@ -114,9 +114,9 @@ class PrometheusTelemetry:
             self._set(self._sequence, state.sequence)
         self._set_state(state)
 
-    def _set_state(self, state: CheckpointState) -> None:
-        self._set(self._state_files, len(state.source_state.files))
-        self._set(self._held, len(state.held_back))
+    def _set_state(self, state: Position) -> None:
+        self._set(self._state_files, len(state.marks.files))
+        self._set(self._held, len(state.seen.held_back))
 
     def listed(self, *, files: int, stored_bytes: int, late: int, seconds: float) -> None:
         self._backlog = (files, stored_bytes)
@@ -134,7 +134,7 @@ class PrometheusTelemetry:
         self._set(self._rate, result.bytes_read / max(seconds, 1e-3))
 
     def committed(
-        self, state: CheckpointState, result: BatchResult, *, version: int, payload_bytes: int, seconds: float
+        self, state: Position, result: BatchResult, *, version: int, payload_bytes: int, seconds: float
     ) -> None:
         self._committed_at_s, self._newest = self._now_s(), state.sequence
         finished = [s for s in result.slices if s.finished]

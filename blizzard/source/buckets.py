@@ -16,7 +16,7 @@ from typing import Any
 
 from blizzard.core.kinds import Kind
 from blizzard.core.late import EVERYTHING, Scope
-from blizzard.core.state import prefix_of
+from blizzard.core.position import prefix_of
 from blizzard.core.types import Listing, SourceFile
 from blizzard.errors import BadFile
 from blizzard.source.uri import SourceLocation

@@ -7,7 +7,7 @@ disk or second driver could do.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Generic
 
 from blizzard.core.codec import fence_app_id, head_number
@@ -16,8 +16,15 @@ from blizzard.core.late import Scope
 from blizzard.core.ledger import decode_ledger
 from blizzard.core.log import CommitFacts, TableFacts, Txn
 from blizzard.core.look import Listed
-from blizzard.core.quarantine import Misaligned, QuarantineFacts, Settled, changes_quarantine, judge_quarantine
-from blizzard.core.state import CheckpointState, prefix_of
+from blizzard.core.position import Position, prefix_of
+from blizzard.core.quarantine import (
+    Misaligned,
+    QuarantineFacts,
+    Settled,
+    changes_quarantine,
+    judge_quarantine,
+    name_quarantine,
+)
 from blizzard.core.types import (
     BatchPlan,
     BatchResult,
@@ -232,13 +239,11 @@ class MemoryQuarantine:
     world: World
     fault: Fault = no_fault
 
-    def announce(self, state: CheckpointState, files: Sequence[DataFile] = ()) -> CheckpointState:
+    def announce(self, state: Position, files: Sequence[DataFile] = ()) -> Position:
         del files
-        if state.quarantine_head is None or not changes_quarantine(state):
-            return state
-        return replace(state, quarantine_head=replace(state.quarantine_head, table_id="q"))
+        return name_quarantine(state, "q") if changes_quarantine(state) else state
 
-    def settle(self, state: CheckpointState) -> None:
+    def settle(self, state: Position) -> None:
         for _ in range(4):
             seen = self._facts()
             match judge_quarantine(state, seen):
@@ -250,9 +255,9 @@ class MemoryQuarantine:
                 self.fault("before_settle")
                 if self._facts() != seen:
                     raise ConflictError("Concurrent transaction failed")
-                for name in state.pending_quarantine:
+                for name in state.quarantine.pending:
                     self.world.quarantine += self.world.bad_parquet[name]
-                self.world.quarantine_txn, head = state.sequence, state.quarantine_head
+                self.world.quarantine_txn, head = state.sequence, state.quarantine.head
                 self.world.quarantine_head = head_number(None if head is None else head.batch_id)
                 self.fault("after_settle")
             except ConflictError:
@@ -262,10 +267,10 @@ class MemoryQuarantine:
     def _facts(self) -> QuarantineFacts:
         return QuarantineFacts(table_id="q", sequence=self.world.quarantine_txn, head=self.world.quarantine_head)
 
-    def is_settled(self, state: CheckpointState) -> bool:
-        return not state.pending_quarantine or self.world.quarantine_txn >= state.sequence
+    def is_settled(self, state: Position) -> bool:
+        return not state.quarantine.pending or self.world.quarantine_txn >= state.sequence
 
-    def took_in(self, state: CheckpointState, sequences: Collection[int]) -> Collection[int]:
+    def took_in(self, state: Position, sequences: Collection[int]) -> Collection[int]:
         del state
         return {sequence for sequence in sequences if sequence <= self.world.quarantine_txn}
 

@@ -14,15 +14,15 @@ from blizzard.core.late import as_looked_at
 from blizzard.core.ledger import SKIPPED, Ledger, LedgerEntry, encode_ledger
 from blizzard.core.log import CommitFacts, Txn
 from blizzard.core.look import Listed
-from blizzard.core.state import CheckpointState, RecordsRead, SourceState
+from blizzard.core.position import Marks, Position, RecordsRead
 from blizzard.core.types import SourceFile, SourceIdentity
 from tests.core.test_codec import example
 
 SOURCE = SourceIdentity(root="file:///s", pattern="*")
 
 
-def position(mark: str = "m", **changes: Any) -> CheckpointState:
-    return example(**{"source_state": SourceState(last_committed_file=mark)} | changes)
+def position(mark: str = "m", **changes: Any) -> Position:
+    return example(**{"marks": Marks(last_committed_file=mark)} | changes)
 
 
 def entry(path: str, first: int = 0, last: int = 3, **changes: Any) -> LedgerEntry:
@@ -70,9 +70,9 @@ def names_in(found: Audit) -> dict[str, list[str]]:
     return {kind: list(names) for kind in kinds if (names := getattr(found, kind))}
 
 
-IN_PROGRESS = position(source_state=SourceState(files={"a": RecordsRead(records=2)}, last_committed_file="m"))
+IN_PROGRESS = position(marks=Marks(files={"a": RecordsRead(records=2)}, last_committed_file="m"))
 HELD = position(
-    source_state=SourceState(files={"a": RecordsRead(records=0)}, last_committed_file="m"),
+    marks=Marks(files={"a": RecordsRead(records=0)}, last_committed_file="m"),
     held_back={"a": "unreadable: no permission"},
 )
 IMPORTED = as_looked_at(position("c"), 10**11)
@@ -115,7 +115,7 @@ YOUNG = look("a", a={"seen_ms": 10**12})
     ],
 )
 def test_every_file_is_counted_for_what_became_of_it(
-    state: CheckpointState, commits: list[CommitFacts], listed: Listed, ingested: int, expected: dict[str, list[str]]
+    state: Position, commits: list[CommitFacts], listed: Listed, ingested: int, expected: dict[str, list[str]]
 ) -> None:
     found = audit(listed, state, [*commits, MADE])
     assert (found.ingested, names_in(found)) == (ingested, expected)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import string
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import orjson
@@ -15,15 +15,21 @@ from hypothesis import strategies as st
 from blizzard.core import codec
 from blizzard.core.codec import CodecError, decode_json, decode_state, encode_state
 from blizzard.core.names import is_below, is_name
-from blizzard.core.state import (
+from blizzard.core.position import (
     FINISHED,
-    CheckpointState,
+    Begun,
+    Cleaned,
+    ForQuarantine,
+    Marks,
+    PlannedOn,
+    Position,
     QuarantineHead,
     RecordsRead,
-    RustCheckpointState,
-    SourceState,
+    RustPosition,
+    Seen,
 )
 from blizzard.core.types import SourceIdentity
+from blizzard.testing.positions import changed
 
 # Exactly the bytes serde_json gives for the state in the seed document.
 RUST_JSON = (
@@ -37,29 +43,26 @@ def app_id(json: bytes) -> str:
     return "blizzard:" + base64.b64encode(json).decode()
 
 
-def example(**changes: Any) -> CheckpointState:
-    fields: dict[str, Any] = {
-        "pipeline": "p",
-        "sequence": 7,
-        "run_id": "r",
-        "batch_id": "b",
-        "taken_at_ms": 1,
-        "table_id": "t",
-        "delta_version": 6,
-        "add_path": "x.parquet",
-        "source": SourceIdentity(root="file:///s", pattern="*"),
-        "schema_fingerprint": "f",
-        "source_state": SourceState(
-            files={"a": RecordsRead(records=5, size_bytes=9, etag="e"), "z": FINISHED}, last_committed_file="c"
-        ),
-    }
-    return CheckpointState(**(fields | changes))
+EXAMPLE = Position(
+    pipeline="p",
+    sequence=7,
+    run_id="r",
+    batch_id="b",
+    taken_at_ms=1,
+    source=SourceIdentity(root="file:///s", pattern="*"),
+    marks=Marks(files={"a": RecordsRead(records=5, size_bytes=9, etag="e"), "z": FINISHED}, last_committed_file="c"),
+    on=PlannedOn(table_id="t", delta_version=6, schema_fingerprint="f", add_path="x.parquet"),
+)
+
+
+def example(**changes: Any) -> Position:
+    return changed(EXAMPLE, **changes)
 
 
 def test_the_rust_programs_payload_decodes_byte_for_byte() -> None:
     state = decode_state(app_id(RUST_JSON))
-    assert state == RustCheckpointState(
-        source_state=SourceState(
+    assert state == RustPosition(
+        marks=Marks(
             files={
                 "s3://bucket/file3.ndjson.gz": RecordsRead(records=5000),
                 "s3://bucket/file4.ndjson.gz": FINISHED,
@@ -74,7 +77,7 @@ def test_a_rust_payload_without_a_mark_decodes() -> None:
     state = decode_state(
         app_id(b'{"schema_version":1,"source_state":{"files":{},"last_committed_file":null},"delta_version":-1}')
     )
-    assert state.source_state.last_committed_file is None
+    assert state.marks.last_committed_file is None
 
 
 def test_version_two_keeps_the_seeds_shape_for_files() -> None:
@@ -152,16 +155,25 @@ def test_a_field_nobody_knows_is_refused() -> None:
 def test_a_state_too_large_for_the_log_is_not_encoded() -> None:
     files = {f"{i:0200d}": FINISHED for i in range(2000)}
     with pytest.raises(codec.PayloadTooLarge):
-        encode_state(example(source_state=SourceState(files=files)))
+        encode_state(example(marks=Marks(files=files)))
 
 
 def test_only_the_listed_fields_are_ever_encoded() -> None:
     # A field added to the state must be added to the codec by hand, with a look at what it could leak.
     head = QuarantineHead(batch_id="b", sequence=7)
-    optional = {"settled_names": "0:0", "names_compared_ms": 1, "reads_again": True, "quarantine_head": head}
+    optional = {"settled_names": "0:0", "names_compared_ms": 1, "reads_again": True, "head": head}
     encoded = set(decode_json(encode_state(example(**optional))))
-    state_fields = set(CheckpointState.__dataclass_fields__)
-    assert encoded == state_fields | {"schema_version", "file_versions", "prefix_marks", "checksum"}
+    parts = (PlannedOn, Begun, Seen, ForQuarantine, Cleaned)
+    own = {f.name for f in fields(Position)} - {"marks", "on", "begun", "seen", "quarantine", "cleaned"}
+    names = own | {f.name for part in parts for f in fields(part)}
+    other_names = {
+        "pending": "pending_quarantine",
+        "head": "quarantine_head",
+        "done_through": "cleaned_through",
+        "due_through": "cleaning_through",
+    }
+    of_marks = {"source_state", "file_versions", "prefix_marks"}
+    assert encoded == {other_names.get(name, name) for name in names} | of_marks | {"schema_version", "checksum"}
 
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
@@ -173,39 +185,54 @@ progress = st.one_of(
     st.builds(RecordsRead, records=st.integers(0, 2**53), size_bytes=st.integers(0, 2**53), etag=names),
 )
 states = st.builds(
-    CheckpointState,
+    Position,
     pipeline=names,
     sequence=st.integers(1, 2**53),
     run_id=names,
     batch_id=names,
     taken_at_ms=st.integers(0, 2**53),
-    table_id=names,
-    delta_version=st.integers(0, 2**53),
-    add_path=st.none() | names,
     source=st.builds(SourceIdentity, root=names, pattern=names, marks_per=st.none() | names),
-    schema_fingerprint=names,
-    source_state=st.builds(
-        SourceState,
+    marks=st.builds(
+        Marks,
         files=st.dictionaries(paths, progress, max_size=5),
         last_committed_file=st.none() | names,
         prefix_marks=st.dictionaries(names, names, max_size=3),
     ),
-    start_from=st.none() | names,
-    reads_again=st.booleans(),
-    pending_quarantine=st.lists(names.filter(is_below), max_size=3).map(tuple),
-    replayed=st.dictionaries(names, names, max_size=3),
-    held_back=st.dictionaries(paths, names, max_size=3),
-    list_from=st.dictionaries(names, names, max_size=3),
-    relist_watermark_ms=st.none() | st.integers(0, 2**53),
-    relist_names=st.none() | st.integers(0, 2**53),
-    young_names=st.none() | digests,
-    settled_names=st.none() | digests,
-    names_compared_ms=st.none() | st.integers(0, 2**53),
-    late_from_ms=st.integers(0, 2**53),
-    cleaned_through=st.integers(0, 2**53),
-    cleaning_through=st.integers(0, 2**53),
-    rolled_back=st.none() | st.integers(1, 2**50).map(lambda n: (n, n + 3)),
-).map(lambda state: replace(state, source_state=replace(state.source_state, marks_per=state.source.marks_per)))
+    on=st.builds(
+        PlannedOn,
+        table_id=names,
+        delta_version=st.integers(0, 2**53),
+        schema_fingerprint=names,
+        add_path=st.none() | names,
+    ),
+    begun=st.builds(Begun, start_from=st.none() | names, reads_again=st.booleans()),
+    seen=st.builds(
+        Seen,
+        held_back=st.dictionaries(paths, names, max_size=3),
+        list_from=st.dictionaries(names, names, max_size=3),
+        relist_watermark_ms=st.none() | st.integers(0, 2**53),
+        relist_names=st.none() | st.integers(0, 2**53),
+        young_names=st.none() | digests,
+        settled_names=st.none() | digests,
+        names_compared_ms=st.none() | st.integers(0, 2**53),
+        late_from_ms=st.integers(0, 2**53),
+    ),
+    quarantine=st.builds(
+        ForQuarantine,
+        pending=st.lists(names.filter(is_below), max_size=3).map(tuple),
+        replayed=st.dictionaries(names, names, max_size=3),
+        rolled_back=st.none() | st.integers(1, 2**50).map(lambda n: (n, n + 3)),
+        head=st.none()
+        | st.builds(
+            QuarantineHead,
+            batch_id=names,
+            sequence=st.integers(1, 2**53),
+            previous=st.none() | names,
+            table_id=st.none() | names,
+        ),
+    ),
+    cleaned=st.builds(Cleaned, done_through=st.integers(0, 2**53), due_through=st.integers(0, 2**53)),
+).map(lambda state: replace(state, marks=replace(state.marks, marks_per=state.source.marks_per)))
 
 
 def test_a_payload_without_the_optional_fields_decodes_and_has_none_of_them() -> None:
@@ -222,13 +249,13 @@ def test_a_digest_that_is_none_is_refused(name: str, digest: str) -> None:
 
 
 @given(states)
-def test_what_is_encoded_decodes_to_the_same(state: CheckpointState) -> None:
+def test_what_is_encoded_decodes_to_the_same(state: Position) -> None:
     assert decode_state(encode_state(state)) == state
 
 
 @given(states, st.data())
 def test_a_mutated_payload_is_an_error_or_another_whole_state_and_never_a_crash(
-    state: CheckpointState, data: st.DataObject
+    state: Position, data: st.DataObject
 ) -> None:
     payload = list(encode_state(state))
     for _ in range(data.draw(st.integers(1, 3))):
@@ -239,7 +266,7 @@ def test_a_mutated_payload_is_an_error_or_another_whole_state_and_never_a_crash(
     except CodecError as e:
         assert e.kind.startswith("payload")
     else:
-        assert isinstance(decoded, CheckpointState | RustCheckpointState)
+        assert isinstance(decoded, Position | RustPosition)
 
 
 @given(

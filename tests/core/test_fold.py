@@ -14,14 +14,15 @@ from blizzard.core.codec import fence_app_id
 from blizzard.core.fold import CannotFold, fold_ledgers
 from blizzard.core.log import CheckpointFacts, CommitFacts, Txn
 from blizzard.core.plan import Limits, is_drained, plan_batch
+from blizzard.core.position import Marks, Position
 from blizzard.core.recover import Resume
-from blizzard.core.state import CheckpointState, SourceState
 from blizzard.core.types import BatchResult, DataFile, Slice, SliceReport, SourceFile, TaskReport
+from blizzard.testing.positions import changed
 from tests.core.test_codec import example
 from tests.core.test_recover import decide, foreign, refusal, table
 
 LINES = 10
-START = example(sequence=0, delta_version=0, source_state=SourceState())
+START = example(sequence=0, delta_version=0, marks=Marks())
 
 
 def read(piece: Slice, lines: int) -> SliceReport:
@@ -37,28 +38,28 @@ def read(piece: Slice, lines: int) -> SliceReport:
     )
 
 
-def history(start: CheckpointState, names: list[str], amounts: list[int]) -> list[tuple[CommitFacts, CheckpointState]]:
+def history(start: Position, names: list[str], amounts: list[int]) -> list[tuple[CommitFacts, Position]]:
     """Commits as the driver makes them, oldest first, with the state each one holds."""
     listing = [SourceFile(path=name, size_bytes=5, etag="e") for name in sorted(set(names))]
     state, made = start, []
     for number, amount in enumerate(amounts):
-        if is_drained(state.source_state, listing):
+        if is_drained(state.marks, listing):
             break
-        plan = plan_batch(state.source_state, listing, Limits(max_files=3), slots=2)
+        plan = plan_batch(state.marks, listing, Limits(max_files=3), slots=2)
         slices = tuple(read(piece, amount) for piece in plan.slices)
         rows = sum(s.rows for s in slices)
         files = (DataFile(path=f"{number}.parquet", size_bytes=1, rows=rows, stats="{}", modified_ms=0),)
         bad = (DataFile(path=f"bad-{number}.parquet", size_bytes=1, rows=0, stats="{}", modified_ms=0),)
         result = BatchResult(reports=(TaskReport(slot=0, slices=slices, files=files, quarantine=bad),))
-        version = start.delta_version + 1 + number
-        state = replace(
+        version = start.on.delta_version + 1 + number
+        state = changed(
             next_state(state, plan, result, batch_id=f"b{number}", now_ms=version), delta_version=version - 1
         )
         made.append((commit_of(version, state, result), state))
     return made
 
 
-def commit_of(version: int, state: CheckpointState, result: BatchResult) -> CommitFacts:
+def commit_of(version: int, state: Position, result: BatchResult) -> CommitFacts:
     checkpoint = seal(state, result)
     return CommitFacts(
         version=version,
@@ -78,9 +79,9 @@ def damaged(commit: CommitFacts) -> CommitFacts:
     return replace(commit, txns=(replace(payload, app_id=payload.app_id[:-9] + "AAAAAAAA="), fence))
 
 
-def meaning(state: CheckpointState, names: list[str]) -> dict[str, Any]:
+def meaning(state: Position, names: list[str]) -> dict[str, Any]:
     """What the state says about every file, however it is written down."""
-    source = state.source_state
+    source = state.marks
     return {name: LINES if source.is_finished(name) else source.records_read(name) for name in names}
 
 
@@ -102,7 +103,7 @@ def test_the_fold_of_any_part_of_a_history_means_what_the_payload_says(
         expected.run_id,
         expected.batch_id,
     )
-    assert folded.pending_quarantine == expected.pending_quarantine
+    assert folded.quarantine.pending == expected.quarantine.pending
 
 
 def test_a_damaged_payload_is_rebuilt_from_the_one_before_and_the_ledgers() -> None:
@@ -139,7 +140,7 @@ def test_anything_missing_or_contradicting_is_refused(mistake: str) -> None:
     assert refusal(decision) == "damaged_checkpoint"
 
 
-def in_checkpoint(state: CheckpointState, **changes: Any) -> CheckpointFacts:
+def in_checkpoint(state: Position, **changes: Any) -> CheckpointFacts:
     commit = commit_of(7, state, BatchResult())
     return replace(CheckpointFacts(version=9, txns=commit.txns), **changes)
 

@@ -14,6 +14,7 @@ from blizzard.core.codec import fence_app_id
 from blizzard.core.judge import ActiveFiles, Held, Judged, Unclear, judge_history, judge_position
 from blizzard.core.log import CommitFacts, FileActions, History, Txn
 from blizzard.core.types import BatchResult
+from blizzard.testing.positions import changed
 from tests.core.test_codec import example
 
 
@@ -61,7 +62,7 @@ class Model:
     def own(self, adds: dict[str, Any], removes: dict[str, Any], rows: frozenset[int], **ledger: Any) -> None:
         self.sequence += 1
         state = example(sequence=self.sequence, delta_version=max(0, len(self.commits) - 1))
-        sealed = seal(replace(state, rolled_back=None), BatchResult(), **ledger)
+        sealed = seal(changed(state, rolled_back=None), BatchResult(), **ledger)
         txns = (Txn(app_id=sealed.app_id, version=self.sequence), Txn(app_id=fence_app_id("p"), version=self.sequence))
         operation = "DELETE" if removes else "WRITE"
         self.commit(operation, adds, removes, rows, txns=txns, user_metadata=sealed.ledger, removes_rows=bool(removes))

@@ -13,23 +13,24 @@ from blizzard.core.late import EVERYTHING, LatePolicy, Unexpected, as_looked_at,
 from blizzard.core.ledger import Ledger, encode_ledger, entries_of
 from blizzard.core.log import CommitFacts, Txn
 from blizzard.core.look import Listed, digest_files, settled_files
-from blizzard.core.state import FINISHED, CheckpointState, RecordsRead, SourceState
+from blizzard.core.position import FINISHED, Marks, Position, RecordsRead
 from blizzard.core.types import SliceReport, SourceFile, SourceIdentity
+from blizzard.testing.positions import changed
 from tests.core.test_codec import example
 
 HOUR_MS = 3600 * 1000
 SOURCE = SourceIdentity(root="file:///s", pattern="default")
 
 
-def position(mark: str | None = "m", *, start_from: str | None = None, **files: Any) -> CheckpointState:
-    return example(source_state=SourceState(files=files, last_committed_file=mark), start_from=start_from)
+def position(mark: str | None = "m", *, start_from: str | None = None, **files: Any) -> Position:
+    return example(marks=Marks(files=files, last_committed_file=mark), start_from=start_from)
 
 
 def took(
     version: int,
     *names: str,
     pipeline: str = "p",
-    state: CheckpointState | None = None,
+    state: Position | None = None,
     superseded: tuple[int, ...] = (),
 ) -> CommitFacts:
     """A commit of the sequence that is its version; 0 made the table."""
@@ -63,7 +64,7 @@ def listed(*names: str, seen_ms: int = 0) -> list[SourceFile]:
 
 def compare(
     listing: list[SourceFile],
-    state: CheckpointState,
+    state: Position,
     commits: Iterable[CommitFacts],
     *,
     is_full: bool = True,
@@ -73,16 +74,14 @@ def compare(
     return compare_with_ledgers(look, state, commits, LatePolicy())
 
 
-def find_late_files(
-    listing: list[SourceFile], state: CheckpointState, commits: Iterable[CommitFacts]
-) -> tuple[str, ...]:
+def find_late_files(listing: list[SourceFile], state: Position, commits: Iterable[CommitFacts]) -> tuple[str, ...]:
     return compare(listing, state, commits).late
 
 
-def compared(state: CheckpointState, *names: str, at_ms: int = 99 * HOUR_MS) -> CheckpointState:
+def compared(state: Position, *names: str, at_ms: int = 99 * HOUR_MS) -> Position:
     """As a look at these names left it."""
     settled = digest_files(settled_files(listed(*names), state))
-    return replace(state, settled_names=settled, names_compared_ms=at_ms, relist_watermark_ms=at_ms)
+    return changed(state, settled_names=settled, names_compared_ms=at_ms, relist_watermark_ms=at_ms)
 
 
 def test_a_name_below_the_mark_that_no_ledger_knows_is_late() -> None:
@@ -128,11 +127,11 @@ def test_where_old_ledgers_are_gone_it_is_unclear_what_was_in_them() -> None:
 
 OLD = 0
 YOUNG = 99 * HOUR_MS
-LOOKED = replace(position(), relist_watermark_ms=99 * HOUR_MS)
+LOOKED = changed(position(), relist_watermark_ms=99 * HOUR_MS)
 WHOLE = [took(2, "m"), took(1, "a"), took(0)]
 GONE = [took(9, "m"), took(8, "k", state=position("k"))]  # what came before sequence 8 is not known
 IMPORT = as_looked_at(position("g"), 98 * HOUR_MS)
-IMPORTED = [took(2, "m", state=replace(IMPORT, source_state=LOOKED.source_state)), took(1, state=IMPORT), took(0)]
+IMPORTED = [took(2, "m", state=replace(IMPORT, marks=LOOKED.marks)), took(1, state=IMPORT), took(0)]
 DAMAGED = [took(3, "m"), without_ledger(took(2, state=position("g"))), took(1, "a"), took(0)]
 TAKEN_BACK = [took(4, "m"), took(3, superseded=(2,)), took(2, "b"), took(1, "a"), took(0)]
 LATE, UNCLEAR, SILENT = "late", "unclear", "silent"
@@ -163,7 +162,7 @@ LATE, UNCLEAR, SILENT = "late", "unclear", "silent"
 def test_names_are_compared_whatever_their_times_say_where_that_proves_something(
     name: str, seen_ms: int, commits: list[CommitFacts], expected: str
 ) -> None:
-    state = replace(LOOKED, late_from_ms=IMPORT.late_from_ms) if commits is IMPORTED else LOOKED
+    state = changed(LOOKED, late_from_ms=IMPORT.seen.late_from_ms) if commits is IMPORTED else LOOKED
     found = compare([*listed(name, seen_ms=seen_ms), *listed("m")], state, commits)
     assert found.settled_names is not None
     assert found.late == ((name,) if expected == LATE else ())
@@ -183,7 +182,7 @@ def test_a_listing_with_the_names_of_the_last_comparison_reads_no_ledger() -> No
 
     state = compared(position(), "a", "m")
     found = compare(listed("a", "m", "z"), state, commits())
-    assert (found, found.commits_read) == (Unexpected(settled_names=state.settled_names), 0)
+    assert (found, found.commits_read) == (Unexpected(settled_names=state.seen.settled_names), 0)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +200,7 @@ def test_a_listing_with_the_names_of_the_last_comparison_reads_no_ledger() -> No
 def test_where_files_were_taken_away_a_long_log_is_read_once_a_day(
     now: tuple[str, ...], version: int, compared_h: int, is_by_name: bool
 ) -> None:
-    state = compared(replace(position(), delta_version=version), "a", "k", "m", at_ms=compared_h * HOUR_MS)
+    state = compared(changed(position(), delta_version=version), "a", "k", "m", at_ms=compared_h * HOUR_MS)
     found = compare(listed(*now), state, [took(2, "m"), took(1, "a", "k"), took(0)])
     assert (found.settled_names is not None) == is_by_name
     assert found.late == (("b",) if is_by_name and "b" in now else ())
@@ -210,15 +209,15 @@ def test_where_files_were_taken_away_a_long_log_is_read_once_a_day(
 @pytest.mark.parametrize(("names", "compared_h", "is_by_name"), [(10, 99, True), (10**6, 99, False), (10**6, 76, True)])
 def test_the_names_of_a_large_folder_are_compared_once_a_day(names: int, compared_h: int, is_by_name: bool) -> None:
     """It is listed whole by every run: that costs enough."""
-    state = replace(compared(position(), "a", "m", at_ms=compared_h * HOUR_MS), relist_names=names)
+    state = changed(compared(position(), "a", "m", at_ms=compared_h * HOUR_MS), relist_names=names)
     found = compare(listed("a", "b", "m"), state, WHOLE)
     assert (found.settled_names is not None, found.late) == (is_by_name, ("b",) if is_by_name else ())
 
 
 def test_a_look_by_a_clock_that_was_ahead_does_not_put_the_next_one_off() -> None:
-    ahead = replace(position(), relist_names=10**6, relist_watermark_ms=1000 * HOUR_MS)
+    ahead = changed(position(), relist_names=10**6, relist_watermark_ms=1000 * HOUR_MS)
     assert plan_listing(ahead, LatePolicy(), now_ms=100 * HOUR_MS) == EVERYTHING
-    just_now = replace(ahead, relist_watermark_ms=99 * HOUR_MS)
+    just_now = changed(ahead, relist_watermark_ms=99 * HOUR_MS)
     assert not plan_listing(just_now, LatePolicy(), now_ms=100 * HOUR_MS).is_full
 
 

@@ -16,8 +16,8 @@ from blizzard.core.codec import (
     encode_state,
     head_number,
 )
+from blizzard.core.position import Position, QuarantineHead
 from blizzard.core.quarantine import Misaligned, QuarantineFacts, Settled, Unsettled, judge_quarantine, lead_quarantine
-from blizzard.core.state import CheckpointState, QuarantineHead
 from tests.core.test_codec import app_id, example
 
 
@@ -27,18 +27,18 @@ def at(batch_id: str | None, sequence: int | None, table_id: str | None = "q") -
     )
 
 
-def own(previous: str | None = "b5") -> CheckpointState:
+def own(previous: str | None = "b5") -> Position:
     """Sequence 7, batch b, with bad records of its own."""
     head = QuarantineHead(batch_id="b", sequence=7, previous=previous, table_id="q")
-    return example(pending_quarantine=("x",), quarantine_head=head)
+    return example(pending=("x",), head=head)
 
 
-def carried() -> CheckpointState:
+def carried() -> Position:
     """Sequence 7 without bad records; those of sequence 5 were the last."""
-    return example(quarantine_head=QuarantineHead(batch_id="b5", sequence=5, previous="b2", table_id="q"))
+    return example(head=QuarantineHead(batch_id="b5", sequence=5, previous="b2", table_id="q"))
 
 
-CASES: list[tuple[CheckpointState, QuarantineFacts, Any]] = [
+CASES: list[tuple[Position, QuarantineFacts, Any]] = [
     (own(), at("b", 7), Settled()),
     (own(), at("b5", 5), Unsettled()),
     (own(), at("b2", 2), "quarantine_behind"),
@@ -61,29 +61,29 @@ CASES: list[tuple[CheckpointState, QuarantineFacts, Any]] = [
     (example(), at(None, 7), Settled()),
     (example(), at(None, 8), "quarantine_ahead"),
     (example(), at("c2", 2), "quarantine_ahead"),
-    (example(pending_quarantine=("x",)), at(None, 6), Unsettled()),
-    (example(pending_quarantine=("x",)), at(None, 7), Settled()),
-    (example(pending_quarantine=("x",)), at(None, 8), "quarantine_ahead"),
+    (example(pending=("x",)), at(None, 6), Unsettled()),
+    (example(pending=("x",)), at(None, 7), Settled()),
+    (example(pending=("x",)), at(None, 8), "quarantine_ahead"),
     (example(rolled_back=(3, 6)), at(None, None), Settled()),
     (example(rolled_back=(3, 6)), at(None, 6), Unsettled()),
 ]
 
 
 @pytest.mark.parametrize(("state", "facts", "expected"), CASES)
-def test_in_step_or_not(state: CheckpointState, facts: QuarantineFacts, expected: Any) -> None:
+def test_in_step_or_not(state: Position, facts: QuarantineFacts, expected: Any) -> None:
     judgement = judge_quarantine(state, facts)
     assert (judgement.kind if isinstance(judgement, Misaligned) else judgement) == expected
 
 
 def test_only_what_changes_the_quarantine_becomes_its_head() -> None:
     before = QuarantineHead(batch_id="b5", sequence=5, table_id="q")
-    assert lead_quarantine(example(quarantine_head=before)).quarantine_head == before
-    for change in ({"pending_quarantine": ("x",)}, {"replayed": {"through": "6"}}, {"rolled_back": (3, 6)}):
-        after = lead_quarantine(example(quarantine_head=before, **change))
-        assert after.quarantine_head == QuarantineHead(batch_id="b", sequence=7, previous="b5", table_id="q")
+    assert lead_quarantine(example(head=before)).quarantine.head == before
+    for change in ({"pending": ("x",)}, {"replayed": {"through": "6"}}, {"rolled_back": (3, 6)}):
+        after = lead_quarantine(example(head=before, **change))
+        assert after.quarantine.head == QuarantineHead(batch_id="b", sequence=7, previous="b5", table_id="q")
         assert lead_quarantine(after) == after
-    assert lead_quarantine(example(rolled_back=(3, 6))).quarantine_head is None
-    assert lead_quarantine(example(rolled_back=(3, 6)), exists=True).quarantine_head is not None
+    assert lead_quarantine(example(rolled_back=(3, 6))).quarantine.head is None
+    assert lead_quarantine(example(rolled_back=(3, 6)), exists=True).quarantine.head is not None
 
 
 def test_a_payload_without_a_head_is_what_older_versions_wrote() -> None:

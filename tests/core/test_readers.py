@@ -9,9 +9,9 @@ import pytest
 from blizzard.core.codec import encode_state
 from blizzard.core.ledger import Ledger, LedgerEntry, encode_ledger
 from blizzard.core.log import CheckpointFacts, CommitFacts, Txn, standings_of
+from blizzard.core.position import FINISHED, Marks, RecordsRead
 from blizzard.core.readers import check_moved, find_reader, readers_of
 from blizzard.core.refuse import Refuse, describe_position
-from blizzard.core.state import FINISHED, RecordsRead, SourceState
 from blizzard.core.types import SourceFile, SourceIdentity
 from tests.core.test_codec import example
 from tests.core.test_recover import commit
@@ -27,7 +27,7 @@ def entry(path: str, size: int = 9, etag: str = "e", to: int = 3) -> LedgerEntry
 
 
 def taken(*entries: LedgerEntry, source: SourceIdentity = LOCAL, version: int = 7) -> CommitFacts:
-    state = example(pipeline="p", source=source, source_state=SourceState(last_committed_file="b"))
+    state = example(pipeline="p", source=source, marks=Marks(last_committed_file="b"))
     ledger = Ledger(
         pipeline="p",
         sequence=7,
@@ -49,7 +49,7 @@ def found(
         standings_of(commits),
         pipeline="q",
         source=at,
-        begins_at=SourceState(last_committed_file=after),
+        begins_at=Marks(last_committed_file=after),
         listing=files,
     )
 
@@ -80,7 +80,7 @@ def test_files_in_progress_are_known_without_their_ledger() -> None:
     state = example(
         pipeline="p",
         source=LOCAL,
-        source_state=SourceState(files={"a": RecordsRead(records=1, size_bytes=9, etag="e")}),
+        marks=Marks(files={"a": RecordsRead(records=1, size_bytes=9, etag="e")}),
     )
     checkpoint = CheckpointFacts(version=9, txns=(Txn(app_id=encode_state(state), version=7),))
     standings = standings_of((), checkpoint)
@@ -89,7 +89,7 @@ def test_files_in_progress_are_known_without_their_ledger() -> None:
         standings,
         pipeline="q",
         source=replace(LOCAL, root="file:///new"),
-        begins_at=SourceState(),
+        begins_at=Marks(),
         listing=[listed("a")],
     )
     assert refusal is not None
@@ -129,20 +129,20 @@ def test_the_newest_position_counts_wherever_it_is() -> None:
 @pytest.mark.parametrize(
     ("state", "text"),
     [
-        (SourceState(), "no mark; nothing in progress"),
-        (SourceState(last_committed_file="m"), "mark m; nothing in progress"),
+        (Marks(), "no mark; nothing in progress"),
+        (Marks(last_committed_file="m"), "mark m; nothing in progress"),
         (
-            SourceState(files={"a": RecordsRead(records=5), "z": FINISHED}, last_committed_file="m"),
+            Marks(files={"a": RecordsRead(records=5), "z": FINISHED}, last_committed_file="m"),
             "mark m; in progress: a (5 records read); finished after the mark: z",
         ),
-        (SourceState(prefix_marks={"r=b/": "r=b/1", "r=a/": "r=a/9"}), "mark r=a/9, r=b/1; nothing in progress"),
+        (Marks(prefix_marks={"r=b/": "r=b/1", "r=a/": "r=a/9"}), "mark r=a/9, r=b/1; nothing in progress"),
     ],
 )
-def test_a_position_is_told_whole(state: SourceState, text: str) -> None:
-    assert describe_position(example(source_state=state)) == text
+def test_a_position_is_told_whole(state: Marks, text: str) -> None:
+    assert describe_position(example(marks=state)) == text
 
 
 def test_of_very_many_names_the_first_are_told_and_where_the_others_are() -> None:
     files = {f"{i:03d}": RecordsRead(records=1) for i in range(50)}
-    text = describe_position(example(source_state=SourceState(files=files)))
+    text = describe_position(example(marks=Marks(files=files)))
     assert "and 30 more (blizzard checkpoint show has all)" in text

@@ -11,6 +11,7 @@ import pytest
 from blizzard.core.codec import encode_state, fence_app_id
 from blizzard.core.log import CommitFacts, TableFacts, Txn
 from blizzard.core.outcome import Landed, NotLanded, TakenByOther, TakenByOurselves, decide_commit_outcome
+from blizzard.core.position import Marks, Position, RecordsRead
 from blizzard.core.recover import (
     Fresh,
     Recovery,
@@ -20,14 +21,13 @@ from blizzard.core.recover import (
     decide_recovery,
 )
 from blizzard.core.refuse import Refuse
-from blizzard.core.state import CheckpointState, RecordsRead, SourceState
 from blizzard.core.types import SourceFile, SourceIdentity
 from tests.core.test_codec import RUST_JSON, example
 
 SOURCE = SourceIdentity(root="file:///s", pattern="*")
 
 
-def commit(version: int, state: CheckpointState | None = None, **changes: Any) -> CommitFacts:
+def commit(version: int, state: Position | None = None, **changes: Any) -> CommitFacts:
     txns: tuple[Txn, ...] = ()
     if state is not None:
         txns = (
@@ -59,7 +59,7 @@ def refusal(recovery: Recovery) -> str:
 
 
 def test_no_table_starts_fresh() -> None:
-    assert decide(None) == Fresh(source_state=SourceState(), start_from=None)
+    assert decide(None) == Fresh(marks=Marks(), start_from=None)
 
 
 def test_the_newest_checkpoint_is_resumed() -> None:
@@ -104,7 +104,7 @@ def test_the_rust_programs_table_is_refused_and_named() -> None:
 
 def test_start_from_begins_on_a_table_with_data() -> None:
     decision = decide(table(foreign(0), fence=None), StartFrom(after="m"))
-    assert decision == Fresh(source_state=SourceState(last_committed_file="m"), start_from="after:m")
+    assert decision == Fresh(marks=Marks(last_committed_file="m"), start_from="after:m")
     assert isinstance(decide(table(foreign(0), fence=None), StartFrom(after=None)), Fresh)
 
 
@@ -187,7 +187,7 @@ def listed(size: int = 9, etag: str = "e") -> list[SourceFile]:
 
 
 def test_a_file_in_progress_must_be_the_same_file() -> None:
-    state = SourceState(files={"a": RecordsRead(records=5, size_bytes=9, etag="e")}, last_committed_file="b")
+    state = Marks(files={"a": RecordsRead(records=5, size_bytes=9, etag="e")}, last_committed_file="b")
     assert check_in_progress(state, listed()) is None
     for listing in (listed(size=10), listed(etag="f"), []):
         refused = check_in_progress(state, listing)
@@ -197,7 +197,7 @@ def test_a_file_in_progress_must_be_the_same_file() -> None:
 
 
 def test_a_file_that_nothing_was_taken_of_may_change_or_go() -> None:
-    state = SourceState(files={"a": RecordsRead(records=0)}, last_committed_file="b")
+    state = Marks(files={"a": RecordsRead(records=0)}, last_committed_file="b")
     assert check_in_progress(state, []) is None
 
 

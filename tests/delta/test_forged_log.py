@@ -19,8 +19,8 @@ from blizzard.core.judge import judge_history
 from blizzard.core.late import LatePolicy, Scope, compare_with_ledgers
 from blizzard.core.log import CommitFacts, History
 from blizzard.core.look import Listed
+from blizzard.core.position import Position
 from blizzard.core.rollback import plan_rollback
-from blizzard.core.state import CheckpointState
 from blizzard.core.types import BatchResult, SourceFile
 from blizzard.errors import BlizzardError, Refused
 from blizzard.operate.status import checkpoints, ingested_files
@@ -31,6 +31,7 @@ from blizzard.source.uri import locate_source
 from blizzard.store import open_store
 from blizzard.store.local import LocalStore
 from blizzard.store.objects import ObjectStore
+from blizzard.testing.positions import changed
 from tests.core.forged import forged_ledgers, sound_ledger
 from tests.flows.in_process import Flow, info, log_file, newest, touch_again, write_raw
 from tests.flows.replaying import newest_state
@@ -91,7 +92,7 @@ def test_no_name_in_a_ledger_leads_out_of_the_source(flow: Flow, name: str, acti
     names(flow, name.format(folder=flow.folder), real)
     archive = open_store(str(flow.folder / "kept")) if action == "archive" else None
     cleaning = Cleaning(source=flow.source.location, archive=archive, keep_ms=DAY_MS)
-    state = replace(newest_state(flow), cleaning_through=3)
+    state = changed(newest_state(flow), due_through=3)
     if name.startswith("link"):
         (flow.src / "link").symlink_to(flow.folder)
     before = everything(flow.folder)
@@ -105,7 +106,7 @@ def test_no_name_in_a_ledger_leads_out_of_the_source(flow: Flow, name: str, acti
 
 def test_a_name_in_the_position_is_not_asked_for_outside(flow: Flow) -> None:
     """As a pending file of bad records, which settling would add to the quarantine."""
-    state = replace(newest_state(flow), pending_quarantine=("../table/x.parquet",))
+    state = changed(newest_state(flow), pending=("../table/x.parquet",))
     sealed = seal(replace(state, sequence=4), BatchResult())
     version = newest(flow.table) + 1
     txns = [{"appId": sealed.app_id, "version": 4}, {"appId": sealed.fence_app_id, "version": 4}]
@@ -127,7 +128,7 @@ def test_a_quarantine_that_names_a_file_elsewhere_is_not_read(flow: Flow) -> Non
     assert main(["dlq", "list", "--table", str(flow.table)]) == Refused.exit_code
 
 
-def commands(flow: Flow, commits: list[CommitFacts], state: CheckpointState) -> Iterator[Any]:
+def commands(flow: Flow, commits: list[CommitFacts], state: Position) -> Iterator[Any]:
     """Everything that reads ledgers."""
     table, listing = flow.open(), flow.source.list()
     cleaning = Cleaning(source=flow.source.location, archive=None, keep_ms=DAY_MS)
@@ -137,7 +138,7 @@ def commands(flow: Flow, commits: list[CommitFacts], state: CheckpointState) -> 
     yield lambda: gather(commits)
     yield lambda: compare_with_ledgers(Listed(files=listing, at_ms=0), state, commits, LatePolicy())
     yield lambda: cleaning.due_through(state, commits, flow.clock.ms)
-    yield lambda: cleaning.run(replace(state, cleaning_through=3), commits, flow.told, flow.quarantine)
+    yield lambda: cleaning.run(changed(state, due_through=3), commits, flow.told, flow.quarantine)
     found = [(commit, actions) for commit in commits if (actions := table.file_actions(commit.version)) is not None]
     history = History(commits=tuple(found), base=frozenset())
     for to in range(3):

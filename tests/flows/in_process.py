@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from blizzard.core.bad import BadPolicy
 from blizzard.core.batch import RunIdentity, next_state, seal, state_before
 from blizzard.core.plan import Limits, plan_batch
+from blizzard.core.position import Marks, Position
 from blizzard.core.recover import Fresh, StartFrom
-from blizzard.core.state import CheckpointState, SourceState
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket
 from blizzard.delta.place import DeltaRsPlace
 from blizzard.delta.table import DeltaRsTable
@@ -270,7 +270,7 @@ class Flow:
         """The next batch, read and ready to be committed."""
         write_ids(self.src / name, first, first + 3)
         spec = self.spec(run_id="mine")
-        position = Fresh(source_state=SourceState(last_committed_file="a.ndjson"), start_from=None)
+        position = Fresh(marks=Marks(last_committed_file="a.ndjson"), start_from=None)
         identity = RunIdentity(
             pipeline=self.pipeline,
             run_id="mine",
@@ -280,7 +280,7 @@ class Flow:
         )
         before = state_before(position, identity, version=table.version, timestamp_ms=0)
         before = replace(before, sequence=table.fence(self.pipeline) or 0)
-        plan = plan_batch(before.source_state, self.source.list(), Limits(), slots=1)
+        plan = plan_batch(before.marks, self.source.list(), Limits(), slots=1)
         ticket = BatchTicket(sequence=before.sequence + 1, planned_ms=self.clock.now_ms(), table_id=table.table_id)
         result = InProcessIngestor(spec).run(plan, ticket=ticket, stop=NeverStop())
         state = next_state(before, plan, result, batch_id=f"batch-{name}", now_ms=self.clock.now_ms())
@@ -289,7 +289,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Batch:
-    state: CheckpointState
+    state: Position
     result: BatchResult
 
     @property

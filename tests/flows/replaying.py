@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from blizzard.core.codec import decode_state
 from blizzard.core.log import payloads
 from blizzard.core.plan import Limits
-from blizzard.core.state import CheckpointState
+from blizzard.core.position import Position
 from blizzard.operate.replay import QuarantineIngestor, Replayed, replay
 from blizzard.run.ports import Ports
 from blizzard.run.starting import RunSettings
@@ -70,11 +70,11 @@ def in_quarantine(flow: Flow) -> list[tuple[str, int, bytes]]:
     return [(r["source_file"], r["line"], r["raw"]) for r in flow.quarantined()]
 
 
-def newest_state(flow: Flow) -> CheckpointState:
+def newest_state(flow: Flow) -> Position:
     (commit,) = flow.open().commits_after(newest(flow.table) - 1)
     (payload,) = payloads(commit)
     state = decode_state(payload)
-    assert isinstance(state, CheckpointState)
+    assert isinstance(state, Position)
     return state
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from blizzard import faults
 from blizzard.core.ledger import decode_ledger
-from blizzard.core.state import CheckpointState
+from blizzard.core.position import Position
 from blizzard.errors import Fenced, Refused
 from blizzard.faults import InjectedFault
 from blizzard.operate.replay import QuarantineIngestor, Replayed
@@ -24,6 +24,7 @@ from blizzard.quarantine import contents
 from blizzard.quarantine import files as quarantine_files
 from blizzard.quarantine import table as delta_quarantine
 from blizzard.tasks.quarantine import Selection
+from blizzard.testing.positions import changed
 from tests.flows.in_process import Flow, newest
 from tests.flows.replaying import (
     EVERYTHING,
@@ -52,7 +53,7 @@ def fault(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 def test_what_passes_now_becomes_rows_and_the_rest_stays_as_it_was(flow: Flow) -> None:
     before = {r["raw"]: r for r in flow.quarantined()}
-    position = newest_state(flow).source_state
+    position = newest_state(flow).marks
     done = replay_in(flow)
     assert done == Replayed(replayed=2, still_bad=1, sequence=2, delta_version=newest(flow.table))
     assert [(r["id"], r["name"]) for r in rows(flow.table)][3:] == [(3, '{"n":3}'), (4, '{"n":4}')]
@@ -63,7 +64,7 @@ def test_what_passes_now_becomes_rows_and_the_rest_stays_as_it_was(flow: Flow) -
     assert left["batch_id"] == newest_state(flow).batch_id
     assert left | own == was  # its time, too: it has been here since then
     state = newest_state(flow)
-    assert (state.sequence, state.source_state, dict(state.replayed)) == (2, position, {"through": "1"})
+    assert (state.sequence, state.marks, dict(state.quarantine.replayed)) == (2, position, {"through": "1"})
     (commit,) = flow.open().commits_after(newest(flow.table) - 1)
     ledger = decode_ledger(commit.user_metadata)
     assert ledger is not None
@@ -114,18 +115,18 @@ def test_filters_take_what_they_name_and_leave_the_rest(flow: Flow, chosen: Sele
 
 
 def test_records_of_another_pipeline_or_table_are_not_taken(flow: Flow) -> None:
-    state = replace(newest_state(flow), replayed={}, pending_quarantine=())
-    for index, foreign in enumerate([replace(state, pipeline="q"), replace(state, table_id="gone")]):
+    state = changed(newest_state(flow), replayed={}, pending=())
+    for index, foreign in enumerate([replace(state, pipeline="q"), changed(state, table_id="gone")]):
         name = f"foreign-{index}.parquet"
         writer = delta_quarantine_writer(flow, foreign, name)
         writer.close()
-        flow.quarantine.settle(replace(foreign, pending_quarantine=(name,)))
+        flow.quarantine.settle(changed(foreign, pending=(name,)))
     assert replay_in(flow).replayed == 2
     assert ids(flow.table) == [0, 1, 2, 3, 4]
     assert len(flow.quarantined()) == 3
 
 
-def delta_quarantine_writer(flow: Flow, state: CheckpointState, name: str) -> Any:
+def delta_quarantine_writer(flow: Flow, state: Position, name: str) -> Any:
     from blizzard.tasks.quarantine import BadRow, QuarantineWriter
 
     raw = mendable(99)
@@ -133,7 +134,7 @@ def delta_quarantine_writer(flow: Flow, state: CheckpointState, name: str) -> An
         store=flow.quarantine.store,
         name=name,
         pipeline=state.pipeline,
-        table_id=state.table_id,
+        table_id=state.on.table_id,
         sequence=1,
         run_id="r",
     )

@@ -65,7 +65,7 @@ def add(root: str, sequence: int, rows: Sequence[BadRow], *, pipeline: str = "p"
     for row in rows:
         writer.add(row)
     writer.close()
-    state = example(pipeline=pipeline, table_id=table_id, sequence=sequence, pending_quarantine=(name,))
+    state = example(pipeline=pipeline, table_id=table_id, sequence=sequence, pending=(name,))
     quarantine(root).settle(state)
 
 

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from blizzard import faults
 from blizzard.core.codec import head_app_id, head_number, quarantine_app_id
 from blizzard.core.plan import Limits
-from blizzard.core.state import CheckpointState
+from blizzard.core.position import Position
 from blizzard.errors import Refused, Temporary
 from blizzard.operate.positions import export_position, import_position
 from blizzard.quarantine.contents import purge_older
@@ -48,24 +48,24 @@ def head(flow: Flow) -> tuple[int | None, int | None]:
 
 def test_the_position_and_the_quarantine_name_the_same_batch_and_rows_carry_it(flow: Flow) -> None:
     state = newest_state(flow)
-    assert state.quarantine_head is not None
-    assert (state.quarantine_head.batch_id, state.quarantine_head.sequence) == (state.batch_id, 3)
+    assert state.quarantine.head is not None
+    assert (state.quarantine.head.batch_id, state.quarantine.head.sequence) == (state.batch_id, 3)
     table = flow.quarantine.open()
     assert table is not None
-    assert state.quarantine_head.table_id == str(table.metadata().id)
+    assert state.quarantine.head.table_id == str(table.metadata().id)
     assert head(flow) == (head_number(state.batch_id), 3)
     assert [row["batch_id"] for row in flow.quarantined()][-1] == state.batch_id
     assert len({row["batch_id"] for row in flow.quarantined()}) == 3
 
 
 def test_a_clean_batch_carries_the_head_on(flow: Flow) -> None:
-    before = newest_state(flow).quarantine_head
+    before = newest_state(flow).quarantine.head
     write_ids(flow.src / "4.ndjson", 4, 6)
     flow.run()
-    assert newest_state(flow).quarantine_head == before
+    assert newest_state(flow).quarantine.head == before
     add_file(flow, 5)
     flow.run()
-    after = newest_state(flow).quarantine_head
+    after = newest_state(flow).quarantine.head
     assert before is not None
     assert after is not None
     assert (after.previous, after.sequence, after.table_id) == (before.batch_id, 5, before.table_id)
@@ -78,8 +78,8 @@ def test_batches_of_one_run_follow_each_other(tmp_path: Path) -> None:
     flow.run(limits=Limits(max_files=1))
     state = newest_state(flow)
     assert (state.sequence, head(flow)) == (5, (head_number(state.batch_id), 5))
-    assert state.quarantine_head is not None
-    assert state.quarantine_head.table_id is not None
+    assert state.quarantine.head is not None
+    assert state.quarantine.head.table_id is not None
     assert live(flow) == lines(1, 2, 3, 4, 5)
 
 
@@ -121,7 +121,7 @@ def test_an_older_quarantine_is_noticed_after_clean_batches_too(flow: Flow) -> N
 
 
 def test_a_quarantine_that_was_dropped_or_put_elsewhere_is_told_as_that(flow: Elsewhere) -> None:
-    kept = newest_state(flow).quarantine_head
+    kept = newest_state(flow).quarantine.head
     assert kept is not None
     flow.quarantine_at = flow.folder / "another"
     message = refuses(flow, "quarantine_moved")
@@ -205,7 +205,7 @@ def test_a_run_that_was_overtaken_does_not_take_the_quarantine_for_ahead(
     settle = DeltaRsQuarantine.settle
     others: list[str] = []
 
-    def late(self: DeltaRsQuarantine, state: CheckpointState) -> None:
+    def late(self: DeltaRsQuarantine, state: Position) -> None:
         if state.sequence == 4 and not others:
             others.append(state.batch_id)
             add_file(flow, 5)

@@ -20,10 +20,10 @@ from blizzard.report.facts import (
     HeldFile,
     Live,
     PipelineFacts,
-    Position,
     QuarantineFacts,
     RecoveryNow,
     ReportFacts,
+    StandsAt,
     TableSize,
 )
 from blizzard.report.page import render_page
@@ -56,8 +56,8 @@ def row(number: int, **changes: Any) -> CommitRow:
     return replace(made, **changes)
 
 
-def position(**changes: Any) -> Position:
-    made = Position(
+def position(**changes: Any) -> StandsAt:
+    made = StandsAt(
         source="s3://lake/orders",
         pattern="default",
         sequence=3,

@@ -175,7 +175,7 @@ def test_after_a_long_comparison_that_found_nothing_the_position_says_so(flow: F
     before = newest_state(flow)
     assert flow.run(scan_commits=2).commits == 0  # as if three commits were many
     after = newest_state(flow)
-    assert (after.sequence, after.settled_names != before.settled_names) == (before.sequence + 1, True)
+    assert (after.sequence, after.seen.settled_names != before.seen.settled_names) == (before.sequence + 1, True)
     assert flow.run(scan_commits=2).sequence == after.sequence
 
 

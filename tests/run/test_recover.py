@@ -18,8 +18,8 @@ from deltalake import DeltaTable
 
 from blizzard.core.codec import encode_state
 from blizzard.core.plan import Limits, is_drained, plan_batch
-from blizzard.core.state import (
-    SourceState,
+from blizzard.core.position import (
+    Marks,
     advance_mark,
     apply_reports,
     prune_finished,
@@ -228,15 +228,15 @@ def test_a_planned_batch_never_outgrows_the_payload_however_long_names_and_many_
     names = [f"{i:06d}-{'é' if i % 2 else 'x'}".ljust(name_chars, "y") for i in range(3000)]
     listing = [SourceFile(path=n, size_bytes=rng.randrange(1 << 40), etag=etag) for n in names]
     limits = Limits(max_files=10_000, max_bytes=1 << 62, commit_files=1 << 20, target_file_bytes=1 << 40)
-    state, longest = SourceState(), 0
+    state, longest = Marks(), 0
     for _ in range(8):
         if is_drained(state, listing):
             break
         plan = plan_batch(state, listing, limits, slots=slots)
         state = prune_finished(advance_mark(apply_reports(state, outcome_of(plan, rng, how)), plan.frontier))
-        longest = max(longest, len(encode_state(example(source_state=state))))  # raises if it is too long
+        longest = max(longest, len(encode_state(example(marks=state))))  # raises if it is too long
     assert longest > 10_000
-    decoded = orjson.loads(base64.b64decode(encode_state(example(source_state=state)).partition(":")[2]))
+    decoded = orjson.loads(base64.b64decode(encode_state(example(marks=state)).partition(":")[2]))
     assert set(decoded["source_state"]["files"]) == set(state.files)
 
 
@@ -248,7 +248,7 @@ def test_what_many_slots_left_in_progress_is_counted_when_few_slots_go_on(finish
         for i in range(6000)
     ]
     limits = Limits(max_files=10_000, max_bytes=1 << 62, commit_files=1 << 20, target_file_bytes=1 << 40)
-    state = SourceState()
+    state = Marks()
     for slots, done in ((400, None), (3, finisher)):
         plan = plan_batch(state, listing, limits, slots=slots)
         reports = []
@@ -267,4 +267,4 @@ def test_what_many_slots_left_in_progress_is_counted_when_few_slots_go_on(finish
                 for piece in taken
             ]
         state = prune_finished(advance_mark(apply_reports(state, reports), plan.frontier))
-        encode_state(example(source_state=state))  # raises if it is too long
+        encode_state(example(marks=state))  # raises if it is too long

@@ -15,6 +15,7 @@ from blizzard.core.log import standings_of
 from blizzard.core.readers import find_other_reader
 from blizzard.core.recover import StartFrom
 from blizzard.errors import Refused
+from blizzard.testing.positions import changed
 from tests.flows.histories import Beside
 from tests.flows.in_process import BEGINNING, Flow, clean_up_log, write_foreign
 from tests.flows.shell import Shell, options_in
@@ -211,12 +212,12 @@ def test_of_two_pipelines_that_begin_at_once_the_second_is_known_at_its_commit(t
     table = mine.open()
     late = mine.batch(table).state
     theirs.run()
-    commits = table.commits_after(late.delta_version)
+    commits = table.commits_after(late.on.delta_version)
     refusal = find_other_reader(commits, late)
     assert refusal is not None
     assert (refusal.kind, "'q'" in refusal.message) == ("source_read_by_other", True)
     for allowed in (
-        replace(late, reads_again=True),
+        changed(late, reads_again=True),
         replace(late, sequence=2),
         replace(late, source=replace(late.source, root="file:///elsewhere")),
     ):
@@ -262,7 +263,7 @@ def test_the_word_is_kept_in_the_position(tmp_path: Path) -> None:
     more(tmp_path)
     theirs.run()
     standings = standings_of(mine.open().scan_back())
-    assert {name: found.state.reads_again for name, found in standings.items()} == {"p": False, "q": True}
+    assert {name: found.state.begun.reads_again for name, found in standings.items()} == {"p": False, "q": True}
 
 
 def test_names_that_are_not_there_get_no_advice_to_begin(shell: Shell, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from blizzard.core.log import pipelines_of
 from blizzard.run.after_ingest import Cleaning
 from blizzard.store import open_store
 from blizzard.store.s3 import S3Store
+from blizzard.testing.positions import changed
 from tests.flows.in_process import NOW_MS, SetClock
 from tests.ingesting import line
 from tests.s3.flows import BucketFlow
@@ -71,7 +71,7 @@ def test_a_name_that_no_listing_shows_is_not_even_asked_for(
     archive = open_store(flow.bucket.uri("kept"), flow.access)
     _, state = pipelines_of(flow.open().scan_back())["p"]
     cleaning = Cleaning(source=flow.source.location, archive=archive, keep_ms=DAY_MS)
-    cleaning.run(replace(state, cleaning_through=1), list(flow.open().scan_back()), flow.told, flow.quarantine)
+    cleaning.run(changed(state, due_through=1), list(flow.open().scan_back()), flow.told, flow.quarantine)
     assert asked == []
     keys = flow.bucket.keys()
     assert {key, "src/a.ndjson"} <= set(keys)

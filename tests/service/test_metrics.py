@@ -15,7 +15,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from blizzard.config.load import make_config
-from blizzard.core.state import CheckpointState, SourceState
+from blizzard.core.position import Marks, PlannedOn, Position
 from blizzard.core.types import BatchResult, SourceIdentity
 from blizzard.errors import ConfigError
 from blizzard.service.metrics import RECOVERY_PATHS, PrometheusTelemetry
@@ -39,19 +39,16 @@ def series() -> set[str]:
     return {f"{name}{suffix}" for name, family in families().items() for suffix in suffixes[family.type]}
 
 
-def state(sequence: int) -> CheckpointState:
-    return CheckpointState(
+def state(sequence: int) -> Position:
+    return Position(
         pipeline="p",
         sequence=sequence,
         run_id="r",
         batch_id="b",
         taken_at_ms=1_000_000,
-        table_id="t",
-        delta_version=0,
-        add_path=None,
         source=SourceIdentity(root="file:///s", pattern="default"),
-        schema_fingerprint="f",
-        source_state=SourceState(),
+        marks=Marks(),
+        on=PlannedOn(table_id="t", delta_version=0, schema_fingerprint="f"),
     )
 
 

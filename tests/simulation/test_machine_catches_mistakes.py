@@ -22,7 +22,7 @@ import blizzard.run.starting
 from blizzard.core.late import Scope, Unexpected, compare_with_ledgers
 from blizzard.core.look import digest_files, settled_files
 from blizzard.core.outcome import Landed, NotLanded, decide_commit_outcome
-from blizzard.core.state import Finished, RecordsRead, SourceState
+from blizzard.core.position import Finished, Marks, RecordsRead
 from blizzard.core.types import SourceFile
 from blizzard.run.inflight import CommitQueue
 from blizzard.run.starting import Start
@@ -41,16 +41,16 @@ from tests.simulation.invariants import (
 from tests.simulation.test_pipeline_machine import PipelineMachine
 
 
-def mark_is_the_latest_finished_file(state: SourceState, _frontier: Iterable[str]) -> SourceState:
+def mark_is_the_latest_finished_file(state: Marks, _frontier: Iterable[str]) -> Marks:
     finished = [name for name, progress in state.files.items() if isinstance(progress, Finished)]
     return replace(state, last_committed_file=max(finished, default=state.last_committed_file))
 
 
-def files_in_progress_are_pruned(state: SourceState) -> SourceState:
+def files_in_progress_are_pruned(state: Marks) -> Marks:
     return replace(state, files={})
 
 
-def positions_count_rows_and_not_lines(state: SourceState, reports: Iterable[Any]) -> SourceState:
+def positions_count_rows_and_not_lines(state: Marks, reports: Iterable[Any]) -> Marks:
     files = dict(state.files)
     for r in reports:
         records = r.from_record + r.rows
@@ -76,7 +76,7 @@ def pending_bad_records_are_forgotten(self: MemoryQuarantine, state: Any) -> Non
 
 
 def bad_records_are_added_without_looking(self: MemoryQuarantine, state: Any) -> None:
-    for name in state.pending_quarantine:
+    for name in state.quarantine.pending:
         self.world.quarantine += self.world.bad_parquet[name]
     self.world.quarantine_txn = state.sequence
 
@@ -92,7 +92,7 @@ def names_are_taken_for_compared(listed: Any, state: Any, commits: Any, policy: 
 
 
 def every_file_before_the_mark_is_late(listed: Any, state: Any, *_: Any) -> Unexpected:
-    passed = [f.path for f in listed.files if state.source_state.is_finished(f.path)]
+    passed = [f.path for f in listed.files if state.marks.is_finished(f.path)]
     return Unexpected(late=tuple(sorted(passed)))
 
 
@@ -101,7 +101,7 @@ def names_are_never_compared(*_: Any) -> bool:
 
 
 def the_whole_source_is_never_listed(state: Any, *_: Any, **__: Any) -> Scope:
-    source: SourceState = state.source_state
+    source: Marks = state.marks
     marks = {"": source.last_committed_file or "", **source.prefix_marks}
     return Scope(is_full=False, after=marks, also=tuple(sorted(source.in_progress)))
 
@@ -126,7 +126,7 @@ def bad_records_are_settled_by_the_next_run_only(self: CommitQueue, *given: Any)
 
 
 def a_position_is_never_found(*_: Any, **__: Any) -> Any:
-    return blizzard.core.recover.Fresh(source_state=SourceState(), start_from="beginning")
+    return blizzard.core.recover.Fresh(marks=Marks(), start_from="beginning")
 
 
 _go_on, _commit = Start.go_on, CommitQueue._commit

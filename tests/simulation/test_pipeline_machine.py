@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from blizzard.core.late import LatePolicy
 from blizzard.core.log import pipelines_of
 from blizzard.core.plan import Limits
-from blizzard.core.state import SourceState
+from blizzard.core.position import Marks
 from blizzard.errors import BlizzardError, Fenced, Refused, Temporary
 from blizzard.run.drain import run_pipeline
 from blizzard.run.ports import Ports
@@ -287,7 +287,7 @@ class PipelineMachine(RuleBasedStateMachine):
         held = Counter(self.world.quarantine)
         found = pipelines_of(c for c, _ in reversed(self.world.log)).get("p")
         if found is not None and self.world.quarantine_txn < found[1].sequence:
-            held += Counter(i for name in found[1].pending_quarantine for i in self.world.bad_parquet[name])
+            held += Counter(i for name in found[1].quarantine.pending for i in self.world.bad_parquet[name])
         holds(QUARANTINE_IN_STEP, held == bad, (held, bad))
 
     @invariant()
@@ -295,7 +295,7 @@ class PipelineMachine(RuleBasedStateMachine):
         found = pipelines_of(c for c, _ in reversed(self.world.log)).get("p")
         if found is None:
             return
-        state, rows, committed = found[1].source_state, set(self.world.rows()), set(self.world.committed_slices())
+        state, rows, committed = found[1].marks, set(self.world.rows()), set(self.world.committed_slices())
         for name, lines in self.world.sources.items():
             ids = [i for i in lines if isinstance(i, int)]
             if state.is_finished(name):
@@ -306,9 +306,9 @@ class PipelineMachine(RuleBasedStateMachine):
                 taken = [i for i in lines[: state.records_read(name)] if isinstance(i, int)]
                 holds(MARK_IS_TRUE, rows.intersection(ids) == set(taken), name)
 
-    def _state(self) -> SourceState | None:
+    def _state(self) -> Marks | None:
         found = pipelines_of(c for c, _ in reversed(self.world.log)).get("p")
-        return found[1].source_state if found else None
+        return found[1].marks if found else None
 
 
 def _nth(step: str, nth: int) -> Any:

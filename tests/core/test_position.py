@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.core.state import (
+from blizzard.core.position import (
     FINISHED,
     Finished,
+    Marks,
     RecordsRead,
-    SourceState,
     advance_mark,
     apply_reports,
     entry_bytes,
@@ -22,18 +22,18 @@ def report(path: str, *, to: int = 10, finished: bool = True) -> SliceReport:
     return SliceReport(path=path, size_bytes=100, etag="e", from_record=0, to_record=to, finished=finished, rows=to)
 
 
-def settle(state: SourceState, reports: list[SliceReport], frontier: list[str]) -> SourceState:
+def settle(state: Marks, reports: list[SliceReport], frontier: list[str]) -> Marks:
     return prune_finished(advance_mark(apply_reports(state, reports), frontier))
 
 
 def test_files_that_finish_in_order_leave_only_the_mark() -> None:
-    state = settle(SourceState(), [report("a"), report("b")], ["a", "b"])
-    assert state == SourceState(files={}, last_committed_file="b")
+    state = settle(Marks(), [report("a"), report("b")], ["a", "b"])
+    assert state == Marks(files={}, last_committed_file="b")
 
 
 def test_a_slower_earlier_file_is_named_and_not_lost() -> None:
     # The seed's rule, "the latest finished file", would forget a.
-    state = settle(SourceState(), [report("a", to=5, finished=False), report("b")], ["a", "b"])
+    state = settle(Marks(), [report("a", to=5, finished=False), report("b")], ["a", "b"])
     assert state.records_read("a") == 5
     assert not state.is_finished("a")
     assert state.is_finished("b")
@@ -41,28 +41,28 @@ def test_a_slower_earlier_file_is_named_and_not_lost() -> None:
 
 
 def test_a_file_that_was_never_started_is_never_finished() -> None:
-    state = settle(SourceState(), [report("b")], ["a", "b"])
+    state = settle(Marks(), [report("b")], ["a", "b"])
     assert not state.is_finished("a")
     assert state.is_finished("b")
 
 
 def test_a_file_in_progress_keeps_size_and_etag() -> None:
-    state = settle(SourceState(), [report("a", to=5, finished=False)], ["a"])
+    state = settle(Marks(), [report("a", to=5, finished=False)], ["a"])
     assert state.files == {"a": RecordsRead(records=5, size_bytes=100, etag="e")}
 
 
 def test_an_empty_file_is_finished() -> None:
-    assert settle(SourceState(), [report("a", to=0)], ["a"]).is_finished("a")
+    assert settle(Marks(), [report("a", to=0)], ["a"]).is_finished("a")
 
 
 def test_the_mark_moves_on_when_the_left_over_is_finished() -> None:
-    state = settle(SourceState(), [report("a", to=5, finished=False), report("b")], ["a", "b"])
+    state = settle(Marks(), [report("a", to=5, finished=False), report("b")], ["a", "b"])
     state = settle(state, [report("a")], [])
-    assert state == SourceState(files={}, last_committed_file="b")
+    assert state == Marks(files={}, last_committed_file="b")
 
 
 def test_after_a_hundred_thousand_names_only_what_is_in_progress_is_held() -> None:
-    state = SourceState()
+    state = Marks()
     names = [f"part-{i:08d}.ndjson.gz" for i in range(100_000)]
     for start in range(0, len(names), 10_000):
         batch = names[start : start + 10_000]
@@ -72,7 +72,7 @@ def test_after_a_hundred_thousand_names_only_what_is_in_progress_is_held() -> No
         state = settle(state, reports, batch)
         assert set(state.files) == {batch[500], batch[9_000]}
         state = settle(state, [report(batch[500]), report(batch[9_000])], [])
-        assert state == SourceState(files={}, last_committed_file=batch[-1])
+        assert state == Marks(files={}, last_committed_file=batch[-1])
 
 
 status = st.sampled_from(["finished", "partial", "unstarted"])
@@ -80,7 +80,7 @@ status = st.sampled_from(["finished", "partial", "unstarted"])
 
 @given(st.lists(status, min_size=1, max_size=40), st.lists(status, max_size=40))
 def test_no_order_of_finishing_forgets_or_invents_a_file(first: list[str], second: list[str]) -> None:
-    state = SourceState()
+    state = Marks()
     truth: dict[str, str] = {}
     offset = 0
     for statuses in (first, second):
@@ -103,6 +103,6 @@ def test_no_order_of_finishing_forgets_or_invents_a_file(first: list[str], secon
 
 
 def test_finished_above_the_mark_is_an_exception_until_the_mark_covers_it() -> None:
-    state = SourceState(files={"c": FINISHED}, last_committed_file="a")
+    state = Marks(files={"c": FINISHED}, last_committed_file="a")
     assert prune_finished(state) == state
-    assert prune_finished(SourceState(files={"c": FINISHED}, last_committed_file="c")).files == {}
+    assert prune_finished(Marks(files={"c": FINISHED}, last_committed_file="c")).files == {}

@@ -1,4 +1,4 @@
-"""The checkpoint state: a high-water mark over file names, plus the files that are exceptions to it.
+"""The position: a high-water mark over file names, plus the files that are exceptions to it, in named parts.
 
 A name in `files` says exactly how much of that file is committed and overrides the mark. Any other name is
 finished if it sorts at or before the mark, and untouched if it sorts after it. A source whose parts do not follow one
@@ -54,7 +54,7 @@ def prefix_of(path: str, marks_per: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceState:
+class Marks:
     files: Mapping[str, FileProgress] = field(default_factory=lambda: MappingProxyType({}))
     last_committed_file: str | None = None
     # A mark for each part of the source, where names of different parts do not follow one time.
@@ -85,7 +85,7 @@ class SourceState:
     def in_progress(self) -> dict[str, RecordsRead]:
         return {path: p for path, p in self.files.items() if isinstance(p, RecordsRead)}
 
-    def with_mark(self, mark: str) -> SourceState:
+    def with_mark(self, mark: str) -> Marks:
         prefix = prefix_of(mark, self.marks_per)
         if prefix:
             return replace(self, prefix_marks={**self.prefix_marks, prefix: mark})
@@ -103,30 +103,29 @@ class QuarantineHead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointState:
-    """Version 2: the whole position of one pipeline, as one commit writes it."""
+class PlannedOn:
+    """The table, as it was when the commit was planned."""
 
-    pipeline: str
-    sequence: int
-    run_id: str
-    batch_id: str  # random per commit: finds this very commit again after a lost answer
-    taken_at_ms: int
     table_id: str
-    delta_version: int  # the table version the batch was planned on; the commit itself is a later one
-    add_path: str | None  # one Add of the newest commit that had any: still active unless the table was rolled back
-    source: SourceIdentity
+    delta_version: int  # the version that was looked at; the commit itself is a later one
     schema_fingerprint: str
-    source_state: SourceState
-    start_from: str | None = None  # how the pipeline joined a table that already had data
-    # Files of bad records that this commit named, to be added to the quarantine table after it.
-    pending_quarantine: tuple[str, ...] = ()
-    # A replay of quarantined records: which ones this commit took, to be deleted from the quarantine table after it.
-    replayed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    # A rollback: the first and last sequence it took back, whose bad records leave the quarantine table after it.
-    rolled_back: tuple[int, int] | None = None
-    # What the quarantine table must have settled. None: nothing was ever bad, or an older version wrote this.
-    quarantine_head: QuarantineHead | None = None
-    # Files named in `source_state` that could not be read when they were last tried, and why.
+    add_path: str | None = None  # one Add of the newest commit that had any: still active unless it was rolled back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """How the pipeline came to this table."""
+
+    start_from: str | None = None  # how it joined a table that already had data
+    # The user's word (--reads-again) that another pipeline of this table may have read the same files.
+    reads_again: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What looks at the source have shown, so that the next one need not look at everything again."""
+
+    # Files named in the marks that could not be read when they were last tried, and why.
     held_back: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     # Where an ordinary listing begins, for each part of the source: names up to its mark that are young enough for a
     # late one to appear among them come after this one.
@@ -144,19 +143,52 @@ class CheckpointState:
     # Only files seen since then, by the store's clock, can be late: no ledger stands behind a position that was taken
     # over or moved here.
     late_from_ms: int = 0
-    # Source files of the sequences up to the one have been archived or deleted, as the user asked; those up to the
-    # other may be, at any moment. That is committed first: nobody may count on them any more.
-    cleaned_through: int = 0
-    cleaning_through: int = 0
-    # The user's word (--reads-again) that another pipeline of this table may have read the same files.
-    reads_again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RustCheckpointState:
+class ForQuarantine:
+    """What this commit changes in the quarantine table, after it; and what the quarantine must hold by then."""
+
+    pending: tuple[str, ...] = ()  # files of bad records that are added
+    # A replay of quarantined records: which ones this commit took, to be deleted.
+    replayed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    # A rollback: the first and last sequence it took back, whose bad records leave.
+    rolled_back: tuple[int, int] | None = None
+    head: QuarantineHead | None = None  # None: nothing was ever bad, or an older version wrote this
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleaned:
+    """Source files of the sequences up to the one have been archived or deleted, as the user asked; those up to the
+    other may be, at any moment. That is committed first: nobody may count on them any more."""
+
+    done_through: int = 0
+    due_through: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Version 2: how far one pipeline has read its source, as one commit writes it."""
+
+    pipeline: str
+    sequence: int
+    run_id: str
+    batch_id: str  # random per commit: finds this very commit again after a lost answer
+    taken_at_ms: int
+    source: SourceIdentity
+    marks: Marks
+    on: PlannedOn
+    begun: Begun = Begun()
+    seen: Seen = Seen()
+    quarantine: ForQuarantine = ForQuarantine()
+    cleaned: Cleaned = Cleaned()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RustPosition:
     """Version 1, as the seed and the Rust program write it: full paths, no pipeline, no identity."""
 
-    source_state: SourceState
+    marks: Marks
     delta_version: int
 
 
@@ -165,7 +197,7 @@ def entry_bytes(path: str) -> int:
     return len(orjson.dumps(path)) + 20
 
 
-def apply_reports(state: SourceState, reports: Iterable[SliceReport]) -> SourceState:
+def apply_reports(state: Marks, reports: Iterable[SliceReport]) -> Marks:
     """The state after these slices are committed, with every touched file named; the mark has not moved."""
     files = dict(state.files)
     for report in reports:
@@ -176,7 +208,7 @@ def apply_reports(state: SourceState, reports: Iterable[SliceReport]) -> SourceS
     return replace(state, files=files)
 
 
-def advance_mark(state: SourceState, frontier: Iterable[str]) -> SourceState:
+def advance_mark(state: Marks, frontier: Iterable[str]) -> Marks:
     """Move each mark over its part of `frontier` to where naming the exceptions costs least, and name what it passes.
 
     Files finish out of order, so "the latest finished file" would pass slower ones and lose them. A file not yet
@@ -190,7 +222,7 @@ def advance_mark(state: SourceState, frontier: Iterable[str]) -> SourceState:
     return state
 
 
-def _advance(state: SourceState, names: Sequence[str]) -> SourceState:
+def _advance(state: Marks, names: Sequence[str]) -> Marks:
     finished_above = sum(entry_bytes(n) for n in names if isinstance(state.files.get(n), Finished))
     best, best_cost, passed_unstarted = -1, finished_above, 0
     for i, name in enumerate(names):
@@ -210,7 +242,7 @@ def _advance(state: SourceState, names: Sequence[str]) -> SourceState:
     return replace(state, files=files).with_mark(names[best])
 
 
-def prune_finished(state: SourceState) -> SourceState:
+def prune_finished(state: Marks) -> Marks:
     """Forget the finished files that their mark already covers. What stays is O(files in progress)."""
     kept = {
         path: progress
