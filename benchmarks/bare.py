@@ -42,12 +42,12 @@ def make_spec(source: str, table: str, ddl: str) -> JobSpec:
 def drain(source: str, *, slots: int, run: Runner) -> int:
     """Plan and run batch after batch until everything listed is finished; the rows read."""
     listing = list_source(locate_source(source, None))
-    state, rows = Marks(), 0
-    while not is_drained(state, listing):
-        plan = plan_batch(state, listing, UNHURRIED, slots=slots)
+    position, rows = Marks(), 0
+    while not is_drained(position, listing):
+        plan = plan_batch(position, listing, UNHURRIED, slots=slots)
         result = BatchResult(reports=run(plan.tasks))
         if result.failure is not None:
             raise RuntimeError(f"{result.failure.path}: {result.failure.message}")
         rows += result.rows
-        state = prune_finished(advance_mark(apply_reports(state, result.slices), plan.frontier))
+        position = prune_finished(advance_mark(apply_reports(position, result.slices), plan.frontier))
     return rows

@@ -25,7 +25,7 @@ from benchmarks.dirt import measure_dirt
 from benchmarks.generators import NESTED_DDL
 from benchmarks.measure import measure
 from benchmarks.results import ScenarioResult
-from blizzard.core.batch import RunIdentity, next_state, seal, state_before
+from blizzard.core.batch import RunIdentity, next_position, position_before, seal
 from blizzard.core.plan import Limits, count_backlog, is_drained, plan_batch
 from blizzard.core.position import Marks, advance_mark, apply_reports, prune_finished
 from blizzard.core.recover import Resume, decide_recovery
@@ -163,13 +163,13 @@ def plan_names(names: int) -> Metrics:
     started = time.monotonic()
     listing = _listing(names)
     listed = time.monotonic()
-    state, limits, batches, first_plan = Marks(), Limits(), 0, 0.0
-    while not is_drained(state, listing):
+    position, limits, batches, first_plan = Marks(), Limits(), 0, 0.0
+    while not is_drained(position, listing):
         plan_started = time.monotonic()
-        plan = plan_batch(state, listing, limits, slots=machine.cores())
+        plan = plan_batch(position, listing, limits, slots=machine.cores())
         first_plan = first_plan or time.monotonic() - plan_started
         reports = [_finished(piece) for piece in plan.slices]
-        state = prune_finished(advance_mark(apply_reports(state, reports), plan.frontier))
+        position = prune_finished(advance_mark(apply_reports(position, reports), plan.frontier))
         batches += 1
     planned = time.monotonic()
     count_backlog(Marks(), listing)
@@ -245,19 +245,19 @@ def write_commits(commits: int, table: str) -> Metrics:
         table_id=opened.table_id,
         schema_fingerprint=opened.schema_fingerprint,
     )
-    state = state_before(recovery, identity, version=0, timestamp_ms=clock.now_ms())
+    position = position_before(recovery, identity, version=0, timestamp_ms=clock.now_ms())
     seconds = []
     for number in range(commits + _COMMITS_SINCE_CHECKPOINT):
         plan, result = _batch_of_one(number)
-        after = next_state(state, plan, result, batch_id=os.urandom(8).hex(), now_ms=clock.now_ms())
+        after = next_position(position, plan, result, batch_id=os.urandom(8).hex(), now_ms=clock.now_ms())
         started = time.monotonic()
         checkpoint = seal(after, result)
         request = CommitRequest.of(checkpoint, result.files)
         version = commit_batch(
-            opened, request, checkpoint.state, planned_ms=clock.now_ms(), attempts=1, clock=clock, progress=progress
+            opened, request, checkpoint.position, planned_ms=clock.now_ms(), attempts=1, clock=clock, progress=progress
         )
         seconds.append(time.monotonic() - started)
-        state = replace(checkpoint.state, on=replace(checkpoint.state.on, delta_version=version))
+        position = replace(checkpoint.position, on=replace(checkpoint.position.on, delta_version=version))
     return _latencies(seconds[:commits])
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from blizzard.core.codec import CodecError, decode_state
+from blizzard.core.codec import CodecError, decode_position
 from blizzard.core.kinds import Kind
 from blizzard.core.log import TableFacts, Txn, fence_version
 from blizzard.core.names import is_name
@@ -28,10 +28,10 @@ class Adoption:
     version: int
 
 
-def adoption_warnings(state: Marks) -> tuple[str, str]:
+def adoption_warnings(marks: Marks) -> tuple[str, str]:
     return (
-        f"taking over the Rust program's position: files up to {state.last_committed_file or 'none'} are not read,"
-        f" {len(state.in_progress)} are read on from where it stopped",
+        f"taking over the Rust program's position: files up to {marks.last_committed_file or 'none'} are not read,"
+        f" {len(marks.in_progress)} are read on from where it stopped",
         "the Rust program marks a file as finished while its rows are still in memory: if it was ever killed, rows of"
         " files before that mark may be missing, and rows of its last batch may be there twice. Compare the table"
         " with the source; blizzard checkpoint reset reads a file again",
@@ -55,11 +55,11 @@ def _newest(txns: Iterable[Txn]) -> RustPosition | None:
     states = []
     for txn in txns:
         try:
-            state = decode_state(txn.app_id)
+            position = decode_position(txn.app_id)
         except CodecError:
             continue
-        if isinstance(state, RustPosition):
-            states.append(state)
+        if isinstance(position, RustPosition):
+            states.append(position)
     return max(states, key=lambda s: s.delta_version, default=None)
 
 
@@ -71,12 +71,12 @@ def decide_adoption(
     found = find_rust_state(facts) if facts is not None else None
     if found is None:
         return _refuse("the table's log holds no position of the Rust program")
-    state, version = found
+    position, version = found
     rewritten = check_rewrites(c for c in facts.commits if c.version > version) if facts is not None else None
     if rewritten is not None:
         return _refuse(f"its position is of version {version}, and since then: {rewritten.message}")
     names: dict[str, FileProgress] = {}
-    for path, progress in state.marks.files.items():
+    for path, progress in position.marks.files.items():
         name = _name_below(path, source.root)
         if name is None:
             return _elsewhere(path, source)
@@ -91,7 +91,7 @@ def decide_adoption(
                     )
                 # Whether it is still the same file, its position does not say.
                 names[name] = RecordsRead(records=records, size_bytes=file.size_bytes, etag=file.etag)
-    mark = state.marks.last_committed_file
+    mark = position.marks.last_committed_file
     name = None if mark is None else _name_below(mark, source.root)
     if mark is not None and name is None:
         return _elsewhere(mark, source)
@@ -139,11 +139,13 @@ def check_rust_reader(facts: TableFacts, source: SourceIdentity, begins_at: Mark
     found = find_rust_state(facts)
     if found is None:
         return None
-    state, version = found[0].marks, found[1]
-    named = {path: _name_below(path, source.root) for path in (*state.files, state.last_committed_file or "")}
-    mark = named.get(state.last_committed_file or "")
+    position, version = found[0].marks, found[1]
+    named = {path: _name_below(path, source.root) for path in (*position.files, position.last_committed_file or "")}
+    mark = named.get(position.last_committed_file or "")
     again = [
-        name for path, name in named.items() if name and (path == state.last_committed_file or _has_any(state, path))
+        name
+        for path, name in named.items()
+        if name and (path == position.last_committed_file or _has_any(position, path))
     ]
     unread = sorted(name for name in again if not begins_at.is_finished(name) and not begins_at.records_read(name))
     if not unread:
@@ -158,5 +160,5 @@ def check_rust_reader(facts: TableFacts, source: SourceIdentity, begins_at: Mark
     )
 
 
-def _has_any(state: Marks, path: str) -> bool:
-    return state.is_finished(path) or state.records_read(path) > 0
+def _has_any(marks: Marks, path: str) -> bool:
+    return marks.is_finished(path) or marks.records_read(path) > 0

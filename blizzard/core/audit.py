@@ -13,7 +13,7 @@ from typing import Any
 from blizzard.core.history import ledgers_of
 from blizzard.core.late import Past
 from blizzard.core.ledger import SKIPPED, Ledger, LedgerEntry
-from blizzard.core.log import CommitFacts, states_in
+from blizzard.core.log import CommitFacts, positions_in
 from blizzard.core.look import Listed, settled_in
 from blizzard.core.position import FOR_A_PERSON, Position
 from blizzard.core.types import SourceFile
@@ -91,7 +91,7 @@ class _Known:
 
 def audit(
     listed: Listed,
-    state: Position,
+    position: Position,
     commits: Iterable[CommitFacts],
     rows_of: Mapping[str, int] | None = None,
     quarantine: InQuarantine | None = None,
@@ -99,21 +99,21 @@ def audit(
     """`commits` are all that are left, newest first; `rows_of` counts the table's rows by the file they are from."""
     seen = list(commits)
     ledgers = [ledger for _, ledger in ledgers_of(seen)]
-    ours = [ledger for ledger in ledgers if ledger.pipeline == state.pipeline]
-    others = [ledger for ledger in ledgers if ledger.pipeline != state.pipeline]
+    ours = [ledger for ledger in ledgers if ledger.pipeline == position.pipeline]
+    others = [ledger for ledger in ledgers if ledger.pipeline != position.pipeline]
     known: dict[str, _Known] = {}
     for ledger in ours:
         _take(known, ledger)
     by_name = {file.path: file for file in listed.files}
     there = {path: k for path, k in known.items() if path in by_name and k.version == _version(by_name[path])}
-    is_settled, source = settled_in(state), state.marks
+    is_settled, source = settled_in(position), position.marks
     passed = {path: k.newest for path, k in there.items() if is_settled(path)}
     done = {path: entry for path, entry in passed.items() if entry.finished}
     unknown = {path: file for path, file in by_name.items() if path not in known and is_settled(path)}
     is_complete = bool(seen) and seen[-1].version == 0
-    read_by_others = _read_by_others(known, state.source.root, others)
+    read_by_others = _read_by_others(known, position.source.root, others)
     foreign = {entry.path for ledger in others for entry in ledger.entries}
-    held = {path: why for path, why in state.seen.held_back.items() if path in by_name} | dict(listed.held)
+    held = {path: why for path, why in position.seen.held_back.items() if path in by_name} | dict(listed.held)
     return Audit(
         listed=len(by_name),
         ingested=sum(entry.broken is None for entry in done.values()),
@@ -124,16 +124,16 @@ def audit(
         broken=_sorted(p for p, entry in done.items() if entry.broken not in (None, SKIPPED)),
         unfinished=_sorted(passed.keys() - done.keys()),
         skipped=_sorted(p for p, entry in done.items() if entry.broken == SKIPPED),
-        **_judge_unknown(unknown, state, seen, rows_of or {}),
+        **_judge_unknown(unknown, position, seen, rows_of or {}),
         twice=_sorted(p for p, k in known.items() if k.is_twice),
         read_by_others=read_by_others,
-        is_read_again=state.begun.reads_again or _reads_again(read_by_others, seen),
-        rewritten=_sorted(p for p in known if p in by_name and p not in there and not _is_to_be_read(p, state)),
+        is_read_again=position.begun.reads_again or _reads_again(read_by_others, seen),
+        rewritten=_sorted(p for p in known if p in by_name and p not in there and not _is_to_be_read(p, position)),
         gone=_sorted(p for p in known if p not in by_name),
         rows_missing=_sorted(p for p, k in known.items() if rows_of is not None and k.rows and p not in rows_of),
         rows_unknown=_sorted(p for p in rows_of or () if p not in known and p not in foreign) if is_complete else (),
         bad_records=sum(entry.bad for ledger in ours for entry in ledger.entries),
-        **({} if quarantine is None else _judge_quarantine(quarantine, state, ours)),
+        **({} if quarantine is None else _judge_quarantine(quarantine, position, ours)),
         oldest_version=seen[-1].version if seen else None,
     )
 
@@ -152,16 +152,16 @@ def _take(known: dict[str, _Known], ledger: Ledger) -> None:
 
 def _judge_unknown(
     unknown: Mapping[str, SourceFile],
-    state: Position,
+    position: Position,
     commits: Iterable[CommitFacts],
     rows_of: Mapping[str, int],
 ) -> dict[str, Any]:
     """What a run can prove, it takes for late. The rest is told here."""
-    past = Past(state)
+    past = Past(position)
     past.look_for(dict(unknown), commits)
     late = {p for p in unknown if not past.may_hold(p)}
-    if past.is_complete and state.seen.late_from_ms:
-        late |= {p for p, file in unknown.items() if file.seen_ms >= state.seen.late_from_ms}
+    if past.is_complete and position.seen.late_from_ms:
+        late |= {p for p, file in unknown.items() if file.seen_ms >= position.seen.late_from_ms}
     rest = unknown.keys() - late
     in_rows = {p for p in rest if p in rows_of}
     taken_over = rest - in_rows if past.is_complete else set()
@@ -192,13 +192,13 @@ def _reads_again(read_by_others: Mapping[str, tuple[str, ...]], commits: Iterabl
     """Whether each of the others was told to read what this one has read."""
     told = {name: False for names in read_by_others.values() for name in names}
     for commit in commits if told else ():
-        for state in states_in(commit.txns):
-            if state.pipeline in told:
-                told[state.pipeline] |= state.begun.reads_again
+        for position in positions_in(commit.txns):
+            if position.pipeline in told:
+                told[position.pipeline] |= position.begun.reads_again
     return bool(told) and all(told.values())
 
 
-def _judge_quarantine(quarantine: InQuarantine, state: Position, ledgers: Sequence[Ledger]) -> dict[str, Any]:
+def _judge_quarantine(quarantine: InQuarantine, position: Position, ledgers: Sequence[Ledger]) -> dict[str, Any]:
     """`ledgers` of this pipeline, newest first."""
     missing, alive, is_replayed = [], set(), False
     for ledger in ledgers:
@@ -209,7 +209,7 @@ def _judge_quarantine(quarantine: InQuarantine, state: Position, ledgers: Sequen
         if quarantine.rows.get(ledger.sequence, 0) < expected and not is_explained:
             missing.append(ledger.sequence)
         is_replayed |= ledger.kind == "replay"  # it may have taken any record from before it
-    first, last = state.quarantine.rolled_back or (1, 0)  # the next run may have yet to take these out
+    first, last = position.quarantine.rolled_back or (1, 0)  # the next run may have yet to take these out
     unknown = [s for s in quarantine.rows if alive and s >= min(alive) and s not in alive and not first <= s <= last]
     return {
         "quarantined": sum(quarantine.rows.values()),
@@ -218,9 +218,9 @@ def _judge_quarantine(quarantine: InQuarantine, state: Position, ledgers: Sequen
     }
 
 
-def _is_to_be_read(path: str, state: Position) -> bool:
+def _is_to_be_read(path: str, position: Position) -> bool:
     """From its beginning, whatever was read of it before."""
-    progress = state.marks.in_progress.get(path)
+    progress = position.marks.in_progress.get(path)
     return progress is not None and progress.records == 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from blizzard.core.codec import encode_state, fence_app_id
+from blizzard.core.codec import encode_position, fence_app_id
 from blizzard.core.ledger import Ledger, LedgerEntry, encode_ledger, entries_of
 from blizzard.core.look import Look
 from blizzard.core.position import (
@@ -52,13 +52,13 @@ class RunIdentity:
 class Checkpoint:
     """A state with everything its commit needs."""
 
-    state: Position
+    position: Position
     app_id: str
     fence_app_id: str
     ledger: str
 
 
-def state_before(recovery: Resume | Fresh, identity: RunIdentity, *, version: int, timestamp_ms: int) -> Position:
+def position_before(recovery: Resume | Fresh, identity: RunIdentity, *, version: int, timestamp_ms: int) -> Position:
     """The position a run starts from, on the version it has looked at. Sequence 0: nothing committed yet."""
     fresh = Position(
         pipeline=identity.pipeline,
@@ -73,7 +73,7 @@ def state_before(recovery: Resume | Fresh, identity: RunIdentity, *, version: in
     match recovery:
         case Fresh(start_from=start_from, reads_again=reads_again):
             return replace(fresh, begun=Begun(start_from=start_from, reads_again=reads_again))
-        case Resume(state=before):
+        case Resume(position=before):
             return replace(
                 fresh,
                 sequence=before.sequence,
@@ -85,7 +85,7 @@ def state_before(recovery: Resume | Fresh, identity: RunIdentity, *, version: in
             )
 
 
-def next_state(
+def next_position(
     previous: Position,
     plan: BatchPlan,
     result: BatchResult,
@@ -123,21 +123,21 @@ def next_state(
     return lead_quarantine(after)
 
 
-def _name_unread(state: Marks, unread: Iterable[str]) -> Marks:
+def _name_unread(marks: Marks, unread: Iterable[str]) -> Marks:
     """Name what could not be read, wherever the mark will be, so that a person sees it; as far as there is room. The
     others, like files that are only young, are named where the mark passes them, which it does if that costs least."""
-    files, room = dict(state.files), _UNREAD_BYTES - sum(map(entry_bytes, state.files))
+    files, room = dict(marks.files), _UNREAD_BYTES - sum(map(entry_bytes, marks.files))
     for path in unread:
         room -= 0 if path in files else entry_bytes(path)
         if room < 0:
             break
         files.setdefault(path, RecordsRead(records=0))
-    return replace(state, files=files)
+    return replace(marks, files=files)
 
 
-def _held_back(held: Mapping[str, str], state: Marks) -> dict[str, str]:
+def _held_back(held: Mapping[str, str], marks: Marks) -> dict[str, str]:
     """Why files that the state names are held back. What is to be done with a file comes first."""
-    kept, room, named = {}, _HELD_BYTES, state.in_progress
+    kept, room, named = {}, _HELD_BYTES, marks.in_progress
     for path, why in sorted(held.items(), key=lambda item: (item[1] not in GIVEN_UP, item[0])):
         room -= entry_bytes(path) + _REASON_BYTES
         if path in named and (room > 0 or why in GIVEN_UP):
@@ -145,7 +145,7 @@ def _held_back(held: Mapping[str, str], state: Marks) -> dict[str, str]:
     return kept
 
 
-def renewed_state(previous: Position, *, batch_id: str, now_ms: int) -> Position:
+def renewed_position(previous: Position, *, batch_id: str, now_ms: int) -> Position:
     """The same position under the next sequence: nothing was read of the source."""
     return replace(
         previous,
@@ -156,9 +156,9 @@ def renewed_state(previous: Position, *, batch_id: str, now_ms: int) -> Position
     )
 
 
-def rolled_back_state(current: Position, plan: RollbackPlan, *, batch_id: str, now_ms: int) -> Position:
+def rolled_back_position(current: Position, plan: RollbackPlan, *, batch_id: str, now_ms: int) -> Position:
     """The target's position under the next sequence."""
-    after, target = renewed_state(current, batch_id=batch_id, now_ms=now_ms), plan.target
+    after, target = renewed_position(current, batch_id=batch_id, now_ms=now_ms), plan.target
     taken_back = (min(plan.superseded), max(plan.superseded)) if plan.superseded else None
     after = replace(
         after,
@@ -176,7 +176,7 @@ def rolled_back_state(current: Position, plan: RollbackPlan, *, batch_id: str, n
 
 
 def seal(
-    state: Position,
+    position: Position,
     result: BatchResult,
     *,
     kind: str = "batch",
@@ -188,23 +188,23 @@ def seal(
     """Everything the commit of this state carries beside its data files. `late` are names of the result that the mark
     had passed before; `edited` is what a person said of files."""
     ledger = Ledger(
-        pipeline=state.pipeline,
-        sequence=state.sequence,
-        run_id=state.run_id,
-        batch_id=state.batch_id,
-        base_version=state.on.delta_version,
-        source=state.source,
+        pipeline=position.pipeline,
+        sequence=position.sequence,
+        run_id=position.run_id,
+        batch_id=position.batch_id,
+        base_version=position.on.delta_version,
+        source=position.source,
         records=sum(f.rows for f in result.files),
         entries=entries_of(result.slices, late) + edited,
-        quarantine=state.quarantine.pending,
+        quarantine=position.quarantine.pending,
         kind=kind,
         rolled_back_to=rolled_back_to,
         superseded=superseded,
     )
     return Checkpoint(
-        state=state,
-        app_id=encode_state(state),
-        fence_app_id=fence_app_id(state.pipeline),
+        position=position,
+        app_id=encode_position(position),
+        fence_app_id=fence_app_id(position.pipeline),
         ledger=encode_ledger(ledger),
     )
 

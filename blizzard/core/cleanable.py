@@ -54,24 +54,24 @@ def is_whole(entry: LedgerEntry) -> bool:
     return entry.finished and entry.broken is None
 
 
-def find_ingested(state: Position, commits: Iterable[CommitFacts]) -> list[Ingested]:
+def find_ingested(position: Position, commits: Iterable[CommitFacts]) -> list[Ingested]:
     """The files whose last line was committed after `cleaned_through` and up to `cleaning_through`, oldest first. One
     that is to be read again is none of them. `commits` run backwards, and are read only as far as needed."""
     found: dict[str, Ingested] = {}
     open_paths: set[str] = set()  # of which an older ledger has taken the beginning
     seen: set[str] = set()
     replays: list[int] = []
-    for _, ledger in ledgers_of(commits, state.pipeline):
-        if ledger.sequence <= state.cleaned.done_through and not open_paths:
+    for _, ledger in ledgers_of(commits, position.pipeline):
+        if ledger.sequence <= position.cleaned.done_through and not open_paths:
             break
         if ledger.kind == "replay" and ledger.quarantine:
             replays.append(ledger.sequence)
-        if ledger.source != state.source:
+        if ledger.source != position.source:
             continue  # the same name there is another file
         for entry in reversed(ledger.entries):
-            if state.cleaned.done_through < ledger.sequence and entry.path not in seen:
+            if position.cleaned.done_through < ledger.sequence and entry.path not in seen:
                 seen.add(entry.path)
-                if ledger.sequence <= state.cleaned.due_through and _is_done(entry, state):
+                if ledger.sequence <= position.cleaned.due_through and _is_done(entry, position):
                     found[entry.path] = Ingested(entry=entry, unproven=entry.to_record)
                     if entry.broken is None:
                         open_paths.add(entry.path)
@@ -83,5 +83,5 @@ def find_ingested(state: Position, commits: Iterable[CommitFacts]) -> list[Inges
     return list(reversed(found.values()))
 
 
-def _is_done(entry: LedgerEntry, state: Position) -> bool:
-    return entry.finished and state.marks.is_finished(entry.path)
+def _is_done(entry: LedgerEntry, position: Position) -> bool:
+    return entry.finished and position.marks.is_finished(entry.path)

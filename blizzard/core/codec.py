@@ -109,9 +109,9 @@ def head_number(batch_id: str | None) -> int:
     return int.from_bytes(hashlib.sha256(batch_id.encode()).digest()[:8], "big") >> 1 or 1
 
 
-def encode_state(state: Position) -> str:
+def encode_position(position: Position) -> str:
     """The appId of this state; refused when it would be larger than a reader of the log should have to bear."""
-    fields = _state_to_json(state)
+    fields = _position_to_json(position)
     fields["checksum"] = checksum_of(fields)
     app_id = PREFIX + base64.b64encode(orjson.dumps(fields)).decode("ascii")
     if len(app_id) > MAX_APP_ID_BYTES:
@@ -119,7 +119,7 @@ def encode_state(state: Position) -> str:
     return app_id
 
 
-def decode_state(app_id: str) -> Position | RustPosition:
+def decode_position(app_id: str) -> Position | RustPosition:
     fields = decode_json(app_id)
     match fields.get("schema_version"):
         case bool() | None:
@@ -156,10 +156,10 @@ def decode_json(app_id: str) -> dict[str, Any]:
     return fields
 
 
-def _state_to_json(state: Position) -> dict[str, Any]:
+def _position_to_json(position: Position) -> dict[str, Any]:
     files: dict[str, Any] = {}
     versions: dict[str, Any] = {}
-    for path, progress in state.marks.files.items():
+    for path, progress in position.marks.files.items():
         match progress:
             case Finished():
                 files[path] = "Finished"
@@ -169,39 +169,39 @@ def _state_to_json(state: Position) -> dict[str, Any]:
                     versions[path] = {"size": size, "etag": etag}
     return {
         "schema_version": NEWEST_VERSION,
-        "source_state": {"files": files, "last_committed_file": state.marks.last_committed_file},
-        "delta_version": state.on.delta_version,
-        "pipeline": state.pipeline,
-        "sequence": state.sequence,
-        "run_id": state.run_id,
-        "batch_id": state.batch_id,
-        "taken_at_ms": state.taken_at_ms,
-        "table_id": state.on.table_id,
-        "add_path": state.on.add_path,
+        "source_state": {"files": files, "last_committed_file": position.marks.last_committed_file},
+        "delta_version": position.on.delta_version,
+        "pipeline": position.pipeline,
+        "sequence": position.sequence,
+        "run_id": position.run_id,
+        "batch_id": position.batch_id,
+        "taken_at_ms": position.taken_at_ms,
+        "table_id": position.on.table_id,
+        "add_path": position.on.add_path,
         "source": {
-            "root": state.source.root,
-            "pattern": state.source.pattern,
-            **({} if state.source.marks_per is None else {"marks_per": state.source.marks_per}),
+            "root": position.source.root,
+            "pattern": position.source.pattern,
+            **({} if position.source.marks_per is None else {"marks_per": position.source.marks_per}),
         },
         "file_versions": versions,
-        "schema_fingerprint": state.on.schema_fingerprint,
-        "start_from": state.begun.start_from,
-        "pending_quarantine": list(state.quarantine.pending),
-        "replayed": dict(state.quarantine.replayed),
-        "rolled_back": None if state.quarantine.rolled_back is None else list(state.quarantine.rolled_back),
-        "held_back": dict(state.seen.held_back),
-        "list_from": dict(state.seen.list_from),
-        "relist_watermark_ms": state.seen.relist_watermark_ms,
-        "relist_names": state.seen.relist_names,
-        "young_names": state.seen.young_names,
-        **({} if state.seen.settled_names is None else {"settled_names": state.seen.settled_names}),
-        **({} if state.seen.names_compared_ms is None else {"names_compared_ms": state.seen.names_compared_ms}),
-        "prefix_marks": dict(state.marks.prefix_marks),
-        "late_from_ms": state.seen.late_from_ms,
-        "cleaned_through": state.cleaned.done_through,
-        "cleaning_through": state.cleaned.due_through,
-        **({} if state.quarantine.head is None else {"quarantine_head": _head_to_json(state.quarantine.head)}),
-        **({"reads_again": True} if state.begun.reads_again else {}),
+        "schema_fingerprint": position.on.schema_fingerprint,
+        "start_from": position.begun.start_from,
+        "pending_quarantine": list(position.quarantine.pending),
+        "replayed": dict(position.quarantine.replayed),
+        "rolled_back": None if position.quarantine.rolled_back is None else list(position.quarantine.rolled_back),
+        "held_back": dict(position.seen.held_back),
+        "list_from": dict(position.seen.list_from),
+        "relist_watermark_ms": position.seen.relist_watermark_ms,
+        "relist_names": position.seen.relist_names,
+        "young_names": position.seen.young_names,
+        **({} if position.seen.settled_names is None else {"settled_names": position.seen.settled_names}),
+        **({} if position.seen.names_compared_ms is None else {"names_compared_ms": position.seen.names_compared_ms}),
+        "prefix_marks": dict(position.marks.prefix_marks),
+        "late_from_ms": position.seen.late_from_ms,
+        "cleaned_through": position.cleaned.done_through,
+        "cleaning_through": position.cleaned.due_through,
+        **({} if position.quarantine.head is None else {"quarantine_head": _head_to_json(position.quarantine.head)}),
+        **({"reads_again": True} if position.begun.reads_again else {}),
     }
 
 
@@ -221,7 +221,7 @@ def checksum_of(fields: Mapping[str, Any]) -> str:
 
 def _decode_v1(fields: dict[str, Any]) -> RustPosition:
     return RustPosition(
-        marks=_source_state(fields, versions={}),
+        marks=_marks(fields, versions={}),
         delta_version=_integer(fields, "delta_version", at_least=-1),
     )
 
@@ -245,7 +245,7 @@ def _decode_v2(fields: dict[str, Any]) -> Position:
     checksum = _text(fields, "checksum")
     source = _object(fields, "source")
     marks_per = _text(source, "marks_per") if "marks_per" in source else None
-    state = Position(
+    position = Position(
         pipeline=_text(fields, "pipeline"),
         sequence=_integer(fields, "sequence", at_least=1),
         run_id=_text(fields, "run_id"),
@@ -253,7 +253,7 @@ def _decode_v2(fields: dict[str, Any]) -> Position:
         taken_at_ms=_integer(fields, "taken_at_ms"),
         source=SourceIdentity(root=_text(source, "root"), pattern=_text(source, "pattern"), marks_per=marks_per),
         marks=replace(
-            _named_state(_source_state(fields, versions=_object(fields, "file_versions"))),
+            _named_marks(_marks(fields, versions=_object(fields, "file_versions"))),
             prefix_marks=_text_map(fields, "prefix_marks"),
             marks_per=marks_per,
         ),
@@ -277,7 +277,7 @@ def _decode_v2(fields: dict[str, Any]) -> Position:
     )
     if checksum != checksum_of({name: value for name, value in fields.items() if name != "checksum"}):
         raise BadChecksum("checkpoint payload was changed after it was written: its checksum does not fit")
-    return state
+    return position
 
 
 def _seen(fields: dict[str, Any]) -> Seen:
@@ -308,7 +308,7 @@ def _head_or_none(fields: dict[str, Any]) -> QuarantineHead | None:
     )
 
 
-def _source_state(fields: dict[str, Any], *, versions: Mapping[str, Any]) -> Marks:
+def _marks(fields: dict[str, Any], *, versions: Mapping[str, Any]) -> Marks:
     marks = _object(fields, "source_state")
     files = {path: _progress(path, value, versions.get(path)) for path, value in _object(marks, "files").items()}
     strays = versions.keys() - files.keys()
@@ -409,9 +409,9 @@ def _named(files: dict[str, Any], name: str) -> dict[str, Any]:
     return files
 
 
-def _named_state(state: Marks) -> Marks:
-    _named(dict(state.files), "files")
-    return state
+def _named_marks(marks: Marks) -> Marks:
+    _named(dict(marks.files), "files")
+    return marks
 
 
 def _text_map(fields: Mapping[str, Any], name: str) -> dict[str, str]:

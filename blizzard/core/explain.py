@@ -52,7 +52,7 @@ def _remembered(checkpoint: CheckpointFacts, pipeline: str) -> str:
     found = standings_of((), checkpoint).get(pipeline)
     if found is None:
         return "It holds no position of the pipeline."
-    return f"It holds the pipeline's position: sequence {found.state.sequence}, {describe_position(found.state)}."
+    return f"It holds the pipeline's position: sequence {found.position.sequence}, {describe_position(found.position)}."
 
 
 def _looked_at(facts: TableFacts) -> str:
@@ -82,11 +82,11 @@ def _since(facts: TableFacts, newest: CommitFacts) -> str:
 
 def _decision(recovery: Recovery) -> str:
     match recovery:
-        case Resume(state=state, path=path):
-            in_progress = len(state.marks.in_progress)
+        case Resume(position=position, path=path):
+            in_progress = len(position.marks.in_progress)
             return (
-                f"Decision: resume at sequence {state.sequence + 1} from {_PATHS[path]}; mark"
-                f" {state.marks.last_committed_file or 'none'}, {in_progress} files in progress."
+                f"Decision: resume at sequence {position.sequence + 1} from {_PATHS[path]}; mark"
+                f" {position.marks.last_committed_file or 'none'}, {in_progress} files in progress."
             )
         case Fresh(start_from=start_from):
             return f"Decision: begin {'at the first file' if start_from is None else start_from}."

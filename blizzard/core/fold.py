@@ -20,60 +20,60 @@ class CannotFold(Exception):
     """The ledgers do not lead from the one state to the other."""
 
 
-def fold_ledgers(state: Position, commits: Iterable[CommitFacts]) -> Position:
+def fold_ledgers(position: Position, commits: Iterable[CommitFacts]) -> Position:
     """The state after these commits, oldest first; those of other writers are passed over."""
-    passed = {state.sequence: state}  # a rollback goes back to one of them
+    passed = {position.sequence: position}  # a rollback goes back to one of them
     for commit in commits:
-        sequence = fence_version(commit, state.pipeline)
+        sequence = fence_version(commit, position.pipeline)
         if sequence is not None:
-            state = _after(state, _ledger_of(commit, state, sequence), passed)
-            passed[sequence] = state
-    return state
+            position = _after(position, _ledger_of(commit, position, sequence), passed)
+            passed[sequence] = position
+    return position
 
 
-def _ledger_of(commit: CommitFacts, state: Position, sequence: int) -> Ledger:
+def _ledger_of(commit: CommitFacts, position: Position, sequence: int) -> Ledger:
     ledger = decode_ledger(commit.user_metadata)
-    if sequence != state.sequence + 1:
-        raise CannotFold(f"version {commit.version} has sequence {sequence} where {state.sequence + 1} should be")
+    if sequence != position.sequence + 1:
+        raise CannotFold(f"version {commit.version} has sequence {sequence} where {position.sequence + 1} should be")
     if ledger is None:
         raise CannotFold(f"version {commit.version} has no ledger")
-    if (ledger.pipeline, ledger.sequence, ledger.source) != (state.pipeline, sequence, state.source):
+    if (ledger.pipeline, ledger.sequence, ledger.source) != (position.pipeline, sequence, position.source):
         raise CannotFold(f"the ledger of version {commit.version} is not that of sequence {sequence}")
     if ledger.kind not in ("batch", "renewal", "rollback"):
         raise CannotFold(f"version {commit.version} is a commit of kind {ledger.kind}, which ledgers do not describe")
     return ledger
 
 
-def _after(state: Position, ledger: Ledger, passed: Mapping[int, Position]) -> Position:
+def _after(position: Position, ledger: Ledger, passed: Mapping[int, Position]) -> Position:
     rolled_back = None
     if ledger.kind == "rollback":
         target = passed.get(ledger.rolled_back_to if ledger.rolled_back_to is not None else -1)
-        if target is None or (not ledger.superseded and target is not state):
+        if target is None or (not ledger.superseded and target is not position):
             raise CannotFold(f"sequence {ledger.sequence} goes back to sequence {ledger.rolled_back_to}")
         # The quarantine is not gone back in: what the batches taken back had put there leaves it.
-        kept = replace(target.quarantine, head=state.quarantine.head)
-        state = replace(target, sequence=state.sequence, quarantine=kept)
+        kept = replace(target.quarantine, head=position.quarantine.head)
+        position = replace(target, sequence=position.sequence, quarantine=kept)
         rolled_back = (min(ledger.superseded), max(ledger.superseded)) if ledger.superseded else None
     for entry in ledger.entries:
-        _check_entry(entry, state.marks, ledger.sequence)
-    taken = apply_reports(state.marks, map(_report, ledger.entries))
+        _check_entry(entry, position.marks, ledger.sequence)
+    taken = apply_reports(position.marks, map(_report, ledger.entries))
     after = replace(
-        state,
+        position,
         sequence=ledger.sequence,
         run_id=ledger.run_id,
         batch_id=ledger.batch_id,
-        on=replace(state.on, delta_version=ledger.base_version),
+        on=replace(position.on, delta_version=ledger.base_version),
         # The mark stays: where it went, only the payload said. Finished files above it are named instead.
         marks=prune_finished(taken),
-        quarantine=ForQuarantine(pending=ledger.quarantine, rolled_back=rolled_back, head=state.quarantine.head),
+        quarantine=ForQuarantine(pending=ledger.quarantine, rolled_back=rolled_back, head=position.quarantine.head),
     )
     return lead_quarantine(after)
 
 
-def _check_entry(entry: LedgerEntry, state: Marks, sequence: int) -> None:
-    if entry.late and entry.from_record == 0 and not state.records_read(entry.path):
+def _check_entry(entry: LedgerEntry, marks: Marks, sequence: int) -> None:
+    if entry.late and entry.from_record == 0 and not marks.records_read(entry.path):
         return  # the mark had passed it, and nobody had read it
-    if state.is_finished(entry.path) or state.records_read(entry.path) != entry.from_record:
+    if marks.is_finished(entry.path) or marks.records_read(entry.path) != entry.from_record:
         raise CannotFold(f"sequence {sequence} took {entry.path} from record {entry.from_record}, where none was left")
 
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from blizzard.core.kinds import Kind
 from blizzard.core.ledger import Ledger, decode_ledger
-from blizzard.core.log import CommitFacts, FileActions, History, fence_version, rewrites_table, states_in
+from blizzard.core.log import CommitFacts, FileActions, History, fence_version, positions_in, rewrites_table
 from blizzard.core.refuse import Refuse, import_commands
 
 FileKey = tuple[str, str]  # path and deletion vector: together they say which rows
@@ -221,7 +221,7 @@ def _own_commits(history: History, pipeline: str) -> Iterable[Own]:
 
 
 def _superseded_in_payload(commit: CommitFacts, pipeline: str) -> tuple[int, ...] | None:
-    for state in states_in(commit.txns):
+    for state in positions_in(commit.txns):
         if state.pipeline == pipeline:
             taken_back = state.quarantine.rolled_back
             return () if taken_back is None else tuple(range(taken_back[0], taken_back[1] + 1))
@@ -240,12 +240,12 @@ def _before_first(history: History, first: Own | None) -> Callable[[int], Held |
 
 
 def _as_before(commit: CommitFacts, same: Mapping[int, Held | Unclear]) -> Held | Unclear:
-    """What the table holds after rows were taken away or brought back: what the version with the same files held. The
-    one that a RESTORE names comes first; else all that look like it must agree."""
+    """What the table holds after rows were taken away or brought back: what the version with the same files held. Where
+    a RESTORE names one, only that counts: others may look like it because somebody deleted rows on purpose. Else all
+    that look like it must agree."""
     unclear = Unclear(version=commit.version, operation=commit.operation)
-    named = same.get(commit.restored_to) if commit.restored_to is not None else None
-    if named is not None:
-        return named
+    if commit.restored_to is not None:
+        return same.get(commit.restored_to, unclear)
     found = set(same.values())
     return found.pop() if len(found) == 1 else unclear
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from blizzard.core.ledger import ledger_versions
-from blizzard.core.log import CommitFacts, fence_version, states_in
+from blizzard.core.log import CommitFacts, fence_version, positions_in
 from blizzard.core.look import Listed, digest_count, digest_files, settled_files, settled_in, young_files
 from blizzard.core.position import Marks, Position, Seen, prefix_of
 from blizzard.core.types import SourceFile, seen_since
@@ -47,10 +47,10 @@ class Scope:
 EVERYTHING = Scope()
 
 
-def plan_listing(state: Position, policy: LatePolicy, *, now_ms: int) -> Scope:
+def plan_listing(position: Position, policy: LatePolicy, *, now_ms: int) -> Scope:
     """All of it where that is cheap, or was long ago; else from where a late name could still appear."""
-    source = state.marks
-    names, looked_ms = state.seen.relist_names, state.seen.relist_watermark_ms
+    source = position.marks
+    names, looked_ms = position.seen.relist_names, position.seen.relist_watermark_ms
     begun = source.last_committed_file is not None or source.prefix_marks
     if not begun or names is None or looked_ms is None:
         return EVERYTHING
@@ -59,7 +59,7 @@ def plan_listing(state: Position, policy: LatePolicy, *, now_ms: int) -> Scope:
     marks = dict(source.prefix_marks)
     if source.last_committed_file is not None:
         marks[""] = source.last_committed_file
-    after = {part: min(mark, state.seen.list_from.get(part, mark)) for part, mark in marks.items()}
+    after = {part: min(mark, position.seen.list_from.get(part, mark)) for part, mark in marks.items()}
     also = [path for path in source.in_progress if path <= after.get(prefix_of(path, source.marks_per), "")]
     return Scope(is_full=False, after=after, also=tuple(sorted(also)))
 
@@ -69,11 +69,11 @@ def _is_due(last_ms: int, policy: LatePolicy, now_ms: int) -> bool:
     return not 0 <= now_ms - last_ms < policy.relist_every_ms
 
 
-def as_looked_at(state: Position, now_ms: int) -> Position:
+def as_looked_at(position: Position, now_ms: int) -> Position:
     """For a position that no ledger stands behind, taken over or moved here: only what appears from now on, by the
     store's clock, can be late."""
-    seen = Seen(held_back=state.seen.held_back, list_from=state.seen.list_from)
-    return replace(state, seen=replace(seen, late_from_ms=now_ms, relist_watermark_ms=now_ms))
+    seen = Seen(held_back=position.seen.held_back, list_from=position.seen.list_from)
+    return replace(position, seen=replace(seen, late_from_ms=now_ms, relist_watermark_ms=now_ms))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,19 +97,19 @@ def files_to_take_up(found: Unexpected, policy: LatePolicy) -> tuple[str, ...]:
 
 
 def compare_with_ledgers(
-    listed: Listed, state: Position, commits: Iterable[CommitFacts], policy: LatePolicy
+    listed: Listed, position: Position, commits: Iterable[CommitFacts], policy: LatePolicy
 ) -> Unexpected:
     """`commits` run backwards and are read only as far as needed. What `after:NAME` skipped is not late."""
     digest = None
-    if listed.is_full and _may_compare_names(state, policy, listed.at_ms):
-        digest = digest_files(settled_files(listed.files, state))
-        if digest == state.seen.settled_names:
+    if listed.is_full and _may_compare_names(position, policy, listed.at_ms):
+        digest = digest_files(settled_files(listed.files, position))
+        if digest == position.seen.settled_names:
             return Unexpected(settled_names=digest)  # an idle run reads no ledger
-        if not _compares_names(digest, state, policy, listed.at_ms):
+        if not _compares_names(digest, position, policy, listed.at_ms):
             digest = None
-    young = _young(listed, state, policy.grace_ms)
-    unknown = dict(young) if digest is None else {file.path: file for file in settled_files(listed.files, state)}
-    past = Past(state)
+    young = _young(listed, position, policy.grace_ms)
+    unknown = dict(young) if digest is None else {file.path: file for file in settled_files(listed.files, position)}
+    past = Past(position)
     rewritten = past.look_for(unknown, commits)
     late = {path for path in unknown if not past.may_hold(path) or (path in young and past.is_complete)}
     return Unexpected(
@@ -121,32 +121,32 @@ def compare_with_ledgers(
     )
 
 
-def _may_compare_names(state: Position, policy: LatePolicy, now_ms: int) -> bool:
+def _may_compare_names(position: Position, policy: LatePolicy, now_ms: int) -> bool:
     """A folder with many names is listed whole by every run, and yet its names are not all gone through each time."""
-    names, compared_ms = state.seen.relist_names, state.seen.names_compared_ms
+    names, compared_ms = position.seen.relist_names, position.seen.names_compared_ms
     is_small = names is None or names <= policy.relist_max_names
     return is_small or compared_ms is None or _is_due(compared_ms, policy, now_ms)
 
 
-def _compares_names(digest: str, state: Position, policy: LatePolicy, now_ms: int) -> bool:
+def _compares_names(digest: str, position: Position, policy: LatePolicy, now_ms: int) -> bool:
     """Whether all ledgers are read. Where names came in that is certain to tell something. Where there are fewer than
     before, most likely files were only taken away, as a retention job does all the time: in a long log that is looked
     into once in a while, and nothing is taken for compared until then."""
-    known, compared_ms = state.seen.settled_names, state.seen.names_compared_ms
-    if known is None or compared_ms is None or state.on.delta_version <= FEW_VERSIONS:
+    known, compared_ms = position.seen.settled_names, position.seen.names_compared_ms
+    if known is None or compared_ms is None or position.on.delta_version <= FEW_VERSIONS:
         return True
     return digest_count(digest) >= digest_count(known) or _is_due(compared_ms, policy, now_ms)
 
 
-def _young(listed: Listed, state: Position, grace_ms: int) -> dict[str, SourceFile]:
+def _young(listed: Listed, position: Position, grace_ms: int) -> dict[str, SourceFile]:
     """Of the names that their mark has passed and the state does not name, those that may be younger than the last full
     look. A look by a clock that was ahead does not hide what came after it."""
-    looked_ms = min(state.seen.relist_watermark_ms or 0, listed.at_ms)
-    known_ms, is_settled = max(looked_ms - grace_ms, state.seen.late_from_ms), settled_in(state)
+    looked_ms = min(position.seen.relist_watermark_ms or 0, listed.at_ms)
+    known_ms, is_settled = max(looked_ms - grace_ms, position.seen.late_from_ms), settled_in(position)
     young = {file.path: file for file in seen_since(listed.files, known_ms) if is_settled(file.path)}
     # Those of the last look that are as they were then are no news.
-    as_then = list(young_files(listed.files, state, grace_ms)) if young else []
-    if digest_files(as_then) == state.seen.young_names:
+    as_then = list(young_files(listed.files, position, grace_ms)) if young else []
+    if digest_files(as_then) == position.seen.young_names:
         for file in as_then:
             young.pop(file.path, None)
     return young
@@ -155,8 +155,8 @@ def _young(listed: Listed, state: Position, grace_ms: int) -> dict[str, SourceFi
 class Past:
     """What the ledgers know, and which names may have been taken without one that is left."""
 
-    def __init__(self, state: Position) -> None:
-        self._state = state
+    def __init__(self, position: Position) -> None:
+        self._state = position
         # Positions that say more than the ledgers do: whatever they take for done may have been ingested.
         self._positions: list[Marks | None] = []  # None: nobody can say
         self.is_complete = True
@@ -197,15 +197,19 @@ class Past:
 
     def _lacks(self, commit: CommitFacts | None) -> None:
         """What came before this commit, or with it, has no ledger: it may be anything that its position passed."""
-        state = None if commit is None else _state_in(commit, self._state.pipeline)
-        self._positions.append(None if state is None else state.marks)
+        position = None if commit is None else _state_in(commit, self._state.pipeline)
+        self._positions.append(None if position is None else position.marks)
         self.is_complete = False
 
     def _taken_over_in(self, commit: CommitFacts) -> Marks | None:
         """The position, if it stems from the same import or adoption as the newest: the oldest such is that one."""
-        state = _state_in(commit, self._state.pipeline)
-        return state.marks if state is not None and state.seen.late_from_ms == self._state.seen.late_from_ms else None
+        position = _state_in(commit, self._state.pipeline)
+        return (
+            position.marks
+            if position is not None and position.seen.late_from_ms == self._state.seen.late_from_ms
+            else None
+        )
 
 
 def _state_in(commit: CommitFacts, pipeline: str) -> Position | None:
-    return next((s for s in states_in(commit.txns) if s.pipeline == pipeline), None)
+    return next((s for s in positions_in(commit.txns) if s.pipeline == pipeline), None)

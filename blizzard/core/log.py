@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from blizzard.core.codec import FENCE_PREFIX, PREFIX, CodecError, decode_state, fence_app_id
+from blizzard.core.codec import FENCE_PREFIX, PREFIX, CodecError, decode_position, fence_app_id
 from blizzard.core.position import Position
 
 
@@ -113,7 +113,7 @@ def payloads(commit: CommitFacts) -> tuple[str, ...]:
 def names_pipeline(commit: CommitFacts, pipeline: str) -> bool:
     """Whether the commit carries any trace of the pipeline: its fence, or a payload that decodes to its name."""
     return fence_version(commit, pipeline) is not None or any(
-        state.pipeline == pipeline for state in states_in(commit.txns)
+        position.pipeline == pipeline for position in positions_in(commit.txns)
     )
 
 
@@ -121,21 +121,21 @@ def pipelines_of(commits: Iterable[CommitFacts]) -> dict[str, tuple[CommitFacts,
     """The newest sound state of every pipeline in these commits (newest first)."""
     found: dict[str, tuple[CommitFacts, Position]] = {}
     for commit in commits:
-        for state in states_in(commit.txns):
-            found.setdefault(state.pipeline, (commit, state))
+        for position in positions_in(commit.txns):
+            found.setdefault(position.pipeline, (commit, position))
     return found
 
 
-def states_in(txns: Iterable[Txn]) -> tuple[Position, ...]:
+def positions_in(txns: Iterable[Txn]) -> tuple[Position, ...]:
     """Every sound state among these Txns."""
     states = []
     for app_id in (txn.app_id for txn in txns if txn.app_id.startswith(PREFIX)):
         try:
-            state = decode_state(app_id)
+            position = decode_position(app_id)
         except CodecError:
             continue
-        if isinstance(state, Position):
-            states.append(state)
+        if isinstance(position, Position):
+            states.append(position)
     return tuple(states)
 
 
@@ -143,7 +143,7 @@ def states_in(txns: Iterable[Txn]) -> tuple[Position, ...]:
 class Standing:
     """Where a pipeline stands. `version` is that of its commit, or of the Delta checkpoint that still holds it."""
 
-    state: Position
+    position: Position
     version: int
     committed_at_ms: int
     is_in_log: bool = True
@@ -152,14 +152,14 @@ class Standing:
 def standings_of(commits: Iterable[CommitFacts], checkpoint: CheckpointFacts | None = None) -> dict[str, Standing]:
     """The newest sound state of every pipeline in these commits (newest first), or else in the Delta checkpoint."""
     found = {
-        name: Standing(state=state, version=commit.version, committed_at_ms=commit.timestamp_ms)
-        for name, (commit, state) in pipelines_of(commits).items()
+        name: Standing(position=position, version=commit.version, committed_at_ms=commit.timestamp_ms)
+        for name, (commit, position) in pipelines_of(commits).items()
     }
-    for state in states_in(checkpoint.txns) if checkpoint is not None else ():
-        known = found.get(state.pipeline)
-        if checkpoint is not None and (known is None or known.state.sequence < state.sequence):
-            found[state.pipeline] = Standing(
-                state=state, version=checkpoint.version, committed_at_ms=state.taken_at_ms, is_in_log=False
+    for position in positions_in(checkpoint.txns) if checkpoint is not None else ():
+        known = found.get(position.pipeline)
+        if checkpoint is not None and (known is None or known.position.sequence < position.sequence):
+            found[position.pipeline] = Standing(
+                position=position, version=checkpoint.version, committed_at_ms=position.taken_at_ms, is_in_log=False
             )
     return found
 

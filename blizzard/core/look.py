@@ -26,32 +26,32 @@ class Listed:
     asides: tuple[str, ...] = ()  # files that a process which died has hidden: to be put back, or deleted
 
 
-def settled_in(state: Position) -> Callable[[str], bool]:
+def settled_in(position: Position) -> Callable[[str], bool]:
     """Whether the position takes a name for done: passed by its mark, and not named. What `after:NAME` left out never
     counts."""
-    start, source = StartFrom.parse(state.begun.start_from or ""), state.marks
+    start, source = StartFrom.parse(position.begun.start_from or ""), position.marks
     skipped = start.after if start is not None and start.after is not None else ""
     return lambda path: path > skipped and path not in source.files and source.is_passed(path)
 
 
-def young_files(listing: Sequence[SourceFile], state: Position, grace_ms: int) -> Iterator[SourceFile]:
+def young_files(listing: Sequence[SourceFile], position: Position, grace_ms: int) -> Iterator[SourceFile]:
     """Those of the last full look that were young then, and are settled now."""
-    looked_ms = state.seen.relist_watermark_ms
+    looked_ms = position.seen.relist_watermark_ms
     if looked_ms is None:
         return
-    is_settled = settled_in(state)
+    is_settled = settled_in(position)
     for file in seen_since(listing, looked_ms - grace_ms):
         if file.seen_ms <= looked_ms and is_settled(file.path):
             yield file
 
 
-def settled_files(listing: Sequence[SourceFile], state: Position) -> Iterator[SourceFile]:
+def settled_files(listing: Sequence[SourceFile], position: Position) -> Iterator[SourceFile]:
     """All listed files that the position takes for done, whatever their times say."""
-    source, end = state.marks, len(listing)
+    source, end = position.marks, len(listing)
     if source.marks_per is None:  # names after the one mark need not be looked at
         mark = source.last_committed_file
         end = 0 if mark is None else first_after(listing, mark)
-    is_settled = settled_in(state)
+    is_settled = settled_in(position)
     for i in range(end):
         if is_settled((file := listing[i]).path):
             yield file
@@ -79,19 +79,19 @@ def _add(digest: str, files: Iterable[SourceFile]) -> str:
 class Look:
     """A listing that a run works through."""
 
-    def __init__(self, listed: Listed, state: Position, grace_ms: int) -> None:
+    def __init__(self, listed: Listed, position: Position, grace_ms: int) -> None:
         self._files, self._at_ms, self._grace_ms = listed.files, listed.at_ms, grace_ms
-        self._marks_per = state.source.marks_per
-        self._starts = dict(state.seen.list_from)
+        self._marks_per = position.source.marks_per
+        self._starts = dict(position.seen.list_from)
         self._next: dict[str, int] = {}
         self._parts: dict[str, list[int]] | None = None
 
-    def list_from(self, state: Marks) -> dict[str, str]:
+    def list_from(self, marks: Marks) -> dict[str, str]:
         """For each mark, a name before every young one that it has passed."""
-        marks = dict(state.prefix_marks)
-        if state.last_committed_file is not None:
-            marks[""] = state.last_committed_file
-        return {part: self._list_from(part, mark) for part, mark in marks.items()}
+        by_part = dict(marks.prefix_marks)
+        if marks.last_committed_file is not None:
+            by_part[""] = marks.last_committed_file
+        return {part: self._list_from(part, mark) for part, mark in by_part.items()}
 
     def _list_from(self, part: str, mark: str) -> str:
         indexes, i = self._indexes(part), self._next.get(part, 0)
@@ -106,26 +106,26 @@ class Look:
         before = self._files[indexes[i - 1]].path if i > 0 else start
         return max(start, min(before, mark))
 
-    def digests(self, previous: Position, state: Marks) -> tuple[str | None, str | None]:
+    def digests(self, previous: Position, marks: Marks) -> tuple[str | None, str | None]:
         """`young_names` and `settled_names` after the position has moved from the previous one to this state."""
         young, settled = previous.seen.young_names, previous.seen.settled_names
         latest_ms = previous.seen.relist_watermark_ms
-        new = list(self._newly_settled(previous, state)) if latest_ms is not None else []
+        new = list(self._newly_settled(previous, marks)) if latest_ms is not None else []
         if young is not None and latest_ms is not None:
             earliest_ms = latest_ms - self._grace_ms
             young = _add(young, (f for f in new if earliest_ms <= f.seen_ms <= latest_ms))
         return young, None if settled is None else _add(settled, new)
 
-    def _newly_settled(self, previous: Position, state: Marks) -> Iterator[SourceFile]:
+    def _newly_settled(self, previous: Position, marks: Marks) -> Iterator[SourceFile]:
         before = previous.marks
-        for path in before.files.keys() - state.files.keys():  # finished, and its mark has passed it
+        for path in before.files.keys() - marks.files.keys():  # finished, and its mark has passed it
             if before.is_passed(path) and (file := find_file(self._files, path)) is not None:
                 yield file
-        for path, mark in self._moved_marks(before, state):
+        for path, mark in self._moved_marks(before, marks):
             for i in range(first_after(self._files, path) if path else 0, first_after(self._files, mark)):
                 file = self._files[i]
                 same_part = prefix_of(file.path, self._marks_per) == prefix_of(mark, self._marks_per)
-                if same_part and file.path not in state.files:
+                if same_part and file.path not in marks.files:
                     yield file
 
     def _moved_marks(self, before: Marks, after: Marks) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from blizzard.core.codec import (
     UnknownVersion,
     checksum_of,
     decode_json,
-    decode_state,
+    decode_position,
 )
 from blizzard.core.kinds import Kind
 from blizzard.core.refuse import Refuse
@@ -36,7 +36,7 @@ def _newer_payload(app_id: str) -> dict[str, Any] | None:
     """Its fields, if it is whole (its checksum fits, as every version's must) and says more than is known here."""
     try:
         fields = decode_json(app_id)
-        decode_state(app_id)
+        decode_position(app_id)
     except (UnknownVersion, UnknownField):
         rest = {name: value for name, value in fields.items() if name != "checksum"}
         is_whole = fields.get("checksum") == checksum_of(rest)

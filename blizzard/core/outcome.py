@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from blizzard.core.codec import CodecError, decode_state
+from blizzard.core.codec import CodecError, decode_position
 from blizzard.core.log import CommitFacts, fence_version, payloads
 from blizzard.core.position import Position
 
@@ -45,16 +45,16 @@ class TakenByOurselves:
 Outcome = Landed | NotLanded | TakenByOther | TakenByOurselves
 
 
-def decide_commit_outcome(commits: Sequence[CommitFacts], *, app_id: str, state: Position) -> Outcome:
+def decide_commit_outcome(commits: Sequence[CommitFacts], *, app_id: str, position: Position) -> Outcome:
     """`commits` are all those after the version the batch was planned on, without a gap."""
     for commit in commits:
         if app_id in payloads(commit):
             return Landed(version=commit.version)
     for commit in commits:
-        fence = fence_version(commit, state.pipeline)
-        if fence is not None and fence >= state.sequence:
-            run_id = _run_of(commit, state.pipeline)
-            if run_id == state.run_id:
+        fence = fence_version(commit, position.pipeline)
+        if fence is not None and fence >= position.sequence:
+            run_id = _run_of(commit, position.pipeline)
+            if run_id == position.run_id:
                 return TakenByOurselves(version=commit.version)
             return TakenByOther(version=commit.version, sequence=fence, run_id=run_id)
     return NotLanded()
@@ -63,9 +63,9 @@ def decide_commit_outcome(commits: Sequence[CommitFacts], *, app_id: str, state:
 def _run_of(commit: CommitFacts, pipeline: str) -> str | None:
     for app_id in payloads(commit):
         try:
-            state = decode_state(app_id)
+            position = decode_position(app_id)
         except CodecError:
             continue
-        if isinstance(state, Position) and state.pipeline == pipeline:
-            return state.run_id
+        if isinstance(position, Position) and position.pipeline == pipeline:
+            return position.run_id
     return None

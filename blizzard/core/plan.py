@@ -49,7 +49,7 @@ class Limits:
 
 
 def plan_batch(
-    state: Marks,
+    marks: Marks,
     listing: Sequence[SourceFile],
     limits: Limits,
     *,
@@ -63,12 +63,12 @@ def plan_batch(
     stored_bytes = 0
     # Half of the new names at most end up as exceptions to the mark (see advance_mark); carried ones all may, and
     # each of which a part is read has its size and etag recorded under its name once more.
-    payload_bytes = 2 * sum(map(entry_bytes, state.files)) + _marks_bytes(state)
-    payload_bytes += 2 * sum(_version_bytes(path) for path, p in state.in_progress.items() if p.size_bytes is not None)
+    payload_bytes = 2 * sum(map(entry_bytes, marks.files)) + _marks_bytes(marks)
+    payload_bytes += 2 * sum(_version_bytes(path) for path, p in marks.in_progress.items() if p.size_bytes is not None)
     longest = 0
     ledger_bytes = 0
     max_bytes = min(limits.max_bytes or 1 << 62, limits.commit_files * limits.target_file_bytes)
-    for file, is_new in _pending(state, listing, held):
+    for file, is_new in _pending(marks, listing, held):
         stored_bytes += file.size_bytes
         payload_bytes += entry_bytes(file.path) if is_new else 0
         longest = max(longest, entry_bytes(file.path) + _version_bytes(file.path))
@@ -86,86 +86,86 @@ def plan_batch(
                 path=file.path,
                 size_bytes=file.size_bytes,
                 etag=file.etag,
-                from_record=state.records_read(file.path),
+                from_record=marks.records_read(file.path),
                 given_up=(given_up or {}).get(file.path),
             )
         )
     if not chosen:
         raise ValueError("nothing to plan: everything listed is finished")
-    _check_prefixes(state, chosen)
-    passable = {s.path for s in chosen}.union(state.files, held)
-    return BatchPlan(tasks=_deal(chosen, limits, slots=slots), frontier=_frontier(state, listing, passable))
+    _check_prefixes(marks, chosen)
+    passable = {s.path for s in chosen}.union(marks.files, held)
+    return BatchPlan(tasks=_deal(chosen, limits, slots=slots), frontier=_frontier(marks, listing, passable))
 
 
-def is_drained(state: Marks, listing: Sequence[SourceFile], held: Collection[str] = ()) -> bool:
+def is_drained(marks: Marks, listing: Sequence[SourceFile], held: Collection[str] = ()) -> bool:
     """Whether everything listed is finished, but for what is held back."""
-    return next(_pending(state, listing, held), None) is None
+    return next(_pending(marks, listing, held), None) is None
 
 
-def count_backlog(state: Marks, listing: Sequence[SourceFile], waiting: Iterable[str] = ()) -> tuple[int, int]:
+def count_backlog(marks: Marks, listing: Sequence[SourceFile], waiting: Iterable[str] = ()) -> tuple[int, int]:
     """Files and stored bytes still to be read: those in progress, and those `waiting` to be read although the mark has
     passed them, included."""
     files = stored_bytes = 0
     passed = (find_file(listing, path) for path in waiting)
-    for file in chain((file for file, _ in _pending(state, listing)), filter(None, passed)):
+    for file in chain((file for file, _ in _pending(marks, listing)), filter(None, passed)):
         files += 1
         stored_bytes += file.size_bytes
     return files, stored_bytes
 
 
 def _pending(
-    state: Marks, listing: Sequence[SourceFile], held: Collection[str] = ()
+    marks: Marks, listing: Sequence[SourceFile], held: Collection[str] = ()
 ) -> Iterator[tuple[SourceFile, bool]]:
     """Unfinished files and whether each is new to the state: left-overs first, so that nothing starves."""
-    for path in sorted(state.in_progress):
+    for path in sorted(marks.in_progress):
         file = find_file(listing, path)
         if file is not None and path not in held:
             yield file, False
-    for file in _after_mark(state, listing):
-        if file.path not in state.files and file.path not in held:
+    for file in _after_mark(marks, listing):
+        if file.path not in marks.files and file.path not in held:
             yield file, True
 
 
-def _after_mark(state: Marks, listing: Sequence[SourceFile]) -> Iterator[SourceFile]:
-    if state.marks_per is not None:
-        yield from (file for file in listing if not state.is_passed(file.path))
+def _after_mark(marks: Marks, listing: Sequence[SourceFile]) -> Iterator[SourceFile]:
+    if marks.marks_per is not None:
+        yield from (file for file in listing if not marks.is_passed(file.path))
         return
-    mark = state.last_committed_file
+    mark = marks.last_committed_file
     for i in range(0 if mark is None else first_after(listing, mark), len(listing)):
         yield listing[i]
 
 
-def _frontier(state: Marks, listing: Sequence[SourceFile], passable: set[str]) -> tuple[str, ...]:
+def _frontier(marks: Marks, listing: Sequence[SourceFile], passable: set[str]) -> tuple[str, ...]:
     """Of each part of the source, the names after its mark up to the first that must not be passed."""
     names = []
     ended: set[str] = set()
-    for file in _after_mark(state, listing):
-        part = prefix_of(file.path, state.marks_per)
+    for file in _after_mark(marks, listing):
+        part = prefix_of(file.path, marks.marks_per)
         if part in ended:
             continue
         if file.path in passable:
             names.append(file.path)
-        elif state.marks_per is None:
+        elif marks.marks_per is None:
             break
         else:
             ended.add(part)
     return tuple(names)
 
 
-def _check_prefixes(state: Marks, chosen: Sequence[Slice]) -> None:
-    if state.marks_per is None:
+def _check_prefixes(marks: Marks, chosen: Sequence[Slice]) -> None:
+    if marks.marks_per is None:
         return
-    parts = {prefix_of(piece.path, state.marks_per) for piece in chosen}.union(state.prefix_marks)
+    parts = {prefix_of(piece.path, marks.marks_per) for piece in chosen}.union(marks.prefix_marks)
     if len(parts) > MAX_PREFIX_MARKS:
         raise TooManyPrefixes(
-            f"source.marks_per {state.marks_per} gives more than {MAX_PREFIX_MARKS:,} parts ({max(parts)} is one), and"
+            f"source.marks_per {marks.marks_per} gives more than {MAX_PREFIX_MARKS:,} parts ({max(parts)} is one), and"
             f" the position would have to name the mark of each"
         )
 
 
-def _marks_bytes(state: Marks) -> int:
+def _marks_bytes(marks: Marks) -> int:
     """Of the marks of all parts, and of where each is listed from; doubled, as everything in that sum."""
-    return 2 * sum(2 * len(prefix) + 2 * len(mark) + 40 for prefix, mark in state.prefix_marks.items())
+    return 2 * sum(2 * len(prefix) + 2 * len(mark) + 40 for prefix, mark in marks.prefix_marks.items())
 
 
 def _deal(chosen: Sequence[Slice], limits: Limits, *, slots: int) -> tuple[TaskPlan, ...]:

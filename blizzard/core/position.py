@@ -197,18 +197,18 @@ def entry_bytes(path: str) -> int:
     return len(orjson.dumps(path)) + 20
 
 
-def apply_reports(state: Marks, reports: Iterable[SliceReport]) -> Marks:
+def apply_reports(marks: Marks, reports: Iterable[SliceReport]) -> Marks:
     """The state after these slices are committed, with every touched file named; the mark has not moved."""
-    files = dict(state.files)
+    files = dict(marks.files)
     for report in reports:
         if report.finished:
             files[report.path] = FINISHED
         elif report.to_record > 0:
             files[report.path] = RecordsRead(records=report.to_record, size_bytes=report.size_bytes, etag=report.etag)
-    return replace(state, files=files)
+    return replace(marks, files=files)
 
 
-def advance_mark(state: Marks, frontier: Iterable[str]) -> Marks:
+def advance_mark(marks: Marks, frontier: Iterable[str]) -> Marks:
     """Move each mark over its part of `frontier` to where naming the exceptions costs least, and name what it passes.
 
     Files finish out of order, so "the latest finished file" would pass slower ones and lose them. A file not yet
@@ -216,17 +216,17 @@ def advance_mark(state: Marks, frontier: Iterable[str]) -> Marks:
     """
     parts: dict[str, list[str]] = {}
     for name in frontier:
-        parts.setdefault(prefix_of(name, state.marks_per), []).append(name)
+        parts.setdefault(prefix_of(name, marks.marks_per), []).append(name)
     for names in parts.values():
-        state = _advance(state, names)
-    return state
+        marks = _advance(marks, names)
+    return marks
 
 
-def _advance(state: Marks, names: Sequence[str]) -> Marks:
-    finished_above = sum(entry_bytes(n) for n in names if isinstance(state.files.get(n), Finished))
+def _advance(marks: Marks, names: Sequence[str]) -> Marks:
+    finished_above = sum(entry_bytes(n) for n in names if isinstance(marks.files.get(n), Finished))
     best, best_cost, passed_unstarted = -1, finished_above, 0
     for i, name in enumerate(names):
-        progress = state.files.get(name)
+        progress = marks.files.get(name)
         if progress is None:
             passed_unstarted += entry_bytes(name)
             continue
@@ -235,18 +235,18 @@ def _advance(state: Marks, names: Sequence[str]) -> Marks:
         if finished_above + passed_unstarted <= best_cost:
             best, best_cost = i, finished_above + passed_unstarted
     if best < 0:
-        return state
-    files = dict(state.files)
+        return marks
+    files = dict(marks.files)
     for name in names[: best + 1]:
         files.setdefault(name, RecordsRead(records=0))
-    return replace(state, files=files).with_mark(names[best])
+    return replace(marks, files=files).with_mark(names[best])
 
 
-def prune_finished(state: Marks) -> Marks:
+def prune_finished(marks: Marks) -> Marks:
     """Forget the finished files that their mark already covers. What stays is O(files in progress)."""
     kept = {
         path: progress
-        for path, progress in state.files.items()
-        if isinstance(progress, RecordsRead) or not state.is_passed(path)
+        for path, progress in marks.files.items()
+        if isinstance(progress, RecordsRead) or not marks.is_passed(path)
     }
-    return replace(state, files=kept)
+    return replace(marks, files=kept)

@@ -13,39 +13,41 @@ from blizzard.core.codec import head_number
 from blizzard.core.history import Superseded
 from blizzard.core.kinds import Kind
 from blizzard.core.ledger import LedgerEntry, decode_ledger
-from blizzard.core.log import CommitFacts, fence_version, states_in
+from blizzard.core.log import CommitFacts, fence_version, positions_in
 from blizzard.core.position import Position, QuarantineHead
 
 
-def changes_quarantine(state: Position) -> bool:
+def changes_quarantine(position: Position) -> bool:
     """Whether the commit of this state puts records into quarantine or takes some out."""
-    return bool(state.quarantine.pending or state.quarantine.replayed or state.quarantine.rolled_back is not None)
+    return bool(
+        position.quarantine.pending or position.quarantine.replayed or position.quarantine.rolled_back is not None
+    )
 
 
-def lead_quarantine(state: Position, *, exists: bool = False) -> Position:
+def lead_quarantine(position: Position, *, exists: bool = False) -> Position:
     """With this commit as the quarantine's head, if it changes it. A rollback does so only where there is something to
     take out: a pipeline that never had a bad record has no quarantine table (`exists`: it has one all the same)."""
-    before = state.quarantine.head
-    if not changes_quarantine(state) or (before is not None and before.batch_id == state.batch_id):
-        return state
-    if before is None and not exists and not (state.quarantine.pending or state.quarantine.replayed):
-        return state
+    before = position.quarantine.head
+    if not changes_quarantine(position) or (before is not None and before.batch_id == position.batch_id):
+        return position
+    if before is None and not exists and not (position.quarantine.pending or position.quarantine.replayed):
+        return position
     head = QuarantineHead(
-        batch_id=state.batch_id,
-        sequence=state.sequence,
+        batch_id=position.batch_id,
+        sequence=position.sequence,
         previous=None if before is None else before.batch_id,
         table_id=None if before is None else before.table_id,
     )
-    return replace(state, quarantine=replace(state.quarantine, head=head))
+    return replace(position, quarantine=replace(position.quarantine, head=head))
 
 
-def name_quarantine(state: Position, table_id: str) -> Position:
+def name_quarantine(position: Position, table_id: str) -> Position:
     """With the id of the quarantine table that its head is in."""
-    head = state.quarantine.head
+    head = position.quarantine.head
     return (
-        state
+        position
         if head is None
-        else replace(state, quarantine=replace(state.quarantine, head=replace(head, table_id=table_id)))
+        else replace(position, quarantine=replace(position.quarantine, head=replace(head, table_id=table_id)))
     )
 
 
@@ -83,15 +85,15 @@ class Misaligned:
     message: str
 
 
-def judge_quarantine(state: Position, facts: QuarantineFacts) -> Settled | Unsettled | Misaligned:
-    named, found, settled_through = state.quarantine.head, facts.head or 0, facts.sequence or 0
+def judge_quarantine(position: Position, facts: QuarantineFacts) -> Settled | Unsettled | Misaligned:
+    named, found, settled_through = position.quarantine.head, facts.head or 0, facts.sequence or 0
     if named is None:
-        return _judge_by_number(state, facts)
+        return _judge_by_number(position, facts)
     if found == head_number(named.batch_id):
         return Settled()
     is_moved = named.table_id is not None and named.table_id != facts.table_id
-    is_next = named.batch_id == state.batch_id and found == head_number(named.previous)
-    if is_next and not is_moved and (found or settled_through < state.sequence):
+    is_next = named.batch_id == position.batch_id and found == head_number(named.previous)
+    if is_next and not is_moved and (found or settled_through < position.sequence):
         return Unsettled()
     if facts.table_id is None or (is_moved and not found and not settled_through):
         where = "there is none here" if facts.table_id is None else f"this one is {facts.table_id}, and new to it"
@@ -109,14 +111,14 @@ def judge_quarantine(state: Position, facts: QuarantineFacts) -> Settled | Unset
     )
 
 
-def _judge_by_number(state: Position, facts: QuarantineFacts) -> Settled | Unsettled | Misaligned:
+def _judge_by_number(position: Position, facts: QuarantineFacts) -> Settled | Unsettled | Misaligned:
     """A position of an older version, or one that never had a bad record."""
     settled_through = facts.sequence or 0
-    if facts.head or settled_through > state.sequence:
-        return _ahead(settled_through, state.sequence)
-    if not changes_quarantine(state) or settled_through == state.sequence:
+    if facts.head or settled_through > position.sequence:
+        return _ahead(settled_through, position.sequence)
+    if not changes_quarantine(position) or settled_through == position.sequence:
         return Settled()
-    is_empty_rollback = facts.sequence is None and not (state.quarantine.pending or state.quarantine.replayed)
+    is_empty_rollback = facts.sequence is None and not (position.quarantine.pending or position.quarantine.replayed)
     return Settled() if is_empty_rollback else Unsettled()
 
 
@@ -182,7 +184,7 @@ def chain_of(commits: Iterable[CommitFacts], *, pipeline: str, sequence: int) ->
         begins_at = min(begins_at, ledger.sequence)
         if superseded.meets(ledger):
             continue
-        states = {state.batch_id: state for state in states_in(commit.txns)}
+        states = {position.batch_id: position for position in positions_in(commit.txns)}
         if ledger.kind == "replay" and ledger.batch_id not in states:
             raise UnknownReplay(f"version {commit.version} is a replay whose payload cannot be read")
         link = Link(

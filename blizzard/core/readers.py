@@ -22,15 +22,15 @@ _ON_PURPOSE = "To read it into this table a second time on purpose, add --reads-
 
 def readers_of(standings: dict[str, Standing], source: SourceIdentity) -> tuple[str, ...]:
     """The pipelines that read this very source."""
-    return tuple(sorted(name for name, found in standings.items() if is_same_source(found.state.source, source)))
+    return tuple(sorted(name for name, found in standings.items() if is_same_source(found.position.source, source)))
 
 
 def find_reader(standings: dict[str, Standing], *, pipeline: str, source: SourceIdentity | None) -> Position | None:
     """Another pipeline that reads some of this source, or would; one that reads all of it comes first."""
     if source is None:
         return None
-    others = [found.state for name, found in sorted(standings.items()) if name != pipeline]
-    overlapping = [state for state in others if may_overlap(state.source, source)]
+    others = [found.position for name, found in sorted(standings.items()) if name != pipeline]
+    overlapping = [position for position in others if may_overlap(position.source, source)]
     return next((s for s in overlapping if is_same_source(s.source, source)), overlapping[0] if overlapping else None)
 
 
@@ -48,15 +48,15 @@ def refuse_second_reader(other: Position, pipeline: str, source: SourceIdentity)
     )
 
 
-def find_other_reader(commits: Iterable[CommitFacts], state: Position) -> Refuse | None:
+def find_other_reader(commits: Iterable[CommitFacts], position: Position) -> Refuse | None:
     """For the first commit of a pipeline: whether another began to read this source since the batch was planned.
 
     `commits` are those since then, newest first. Of two pipelines that begin at once, the second to commit is refused.
     """
-    if state.sequence != 1 or state.begun.reads_again:
+    if position.sequence != 1 or position.begun.reads_again:
         return None
-    other = find_reader(standings_of(commits), pipeline=state.pipeline, source=state.source)
-    return None if other is None else refuse_second_reader(other, state.pipeline, state.source)
+    other = find_reader(standings_of(commits), pipeline=position.pipeline, source=position.source)
+    return None if other is None else refuse_second_reader(other, position.pipeline, position.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ def check_moved(
     name = min((name for name in matches if name not in differing), default=None)
     if name is None:
         return None
-    other = standings[name].state if name in standings else None
+    other = standings[name].position if name in standings else None
     return _refuse_moved(name, sources[name], other, sorted(set(matches[name])), pipeline, source)
 
 
@@ -112,10 +112,10 @@ def _known_files(commits: Iterable[CommitFacts], standings: dict[str, Standing],
                     pipeline=ledger.pipeline, source=ledger.source, path=e.path, size_bytes=e.size_bytes, etag=e.etag
                 )
     for name, found in standings.items():
-        for path, read in found.state.marks.in_progress.items() if name != pipeline else ():
+        for path, read in found.position.marks.in_progress.items() if name != pipeline else ():
             if read.records and read.size_bytes is not None and read.etag is not None:
                 yield _Known(
-                    pipeline=name, source=found.state.source, path=path, size_bytes=read.size_bytes, etag=read.etag
+                    pipeline=name, source=found.position.source, path=path, size_bytes=read.size_bytes, etag=read.etag
                 )
 
 

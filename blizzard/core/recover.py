@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from blizzard.core.codec import CodecError, decode_state, fence_app_id
+from blizzard.core.codec import CodecError, decode_position, fence_app_id
 from blizzard.core.fold import CannotFold, fold_ledgers
 from blizzard.core.judge import judge_history, judge_position
 from blizzard.core.kinds import Kind
@@ -21,9 +21,9 @@ from blizzard.core.log import (
     names_pipeline,
     payloads,
     pipelines_of,
+    positions_in,
     rewrites_table,
     standings_of,
-    states_in,
 )
 from blizzard.core.newer import refuse_newer
 from blizzard.core.overlap import may_overlap
@@ -64,14 +64,14 @@ class StartFrom:
 class Resume:
     """Go on from this state; it was committed as `version`."""
 
-    state: Position
+    position: Position
     version: int
     path: str = "log"
     is_judged: bool = False  # rows were taken away since, or came back: all of the log was read to see that it fits
 
     @property
     def marks(self) -> Marks:
-        return self.state.marks
+        return self.position.marks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,13 +104,13 @@ def decide_recovery(
         has_data = facts.has_data and (found is None or bool(facts.fence))
         recovered = _from_checkpoint(facts, pipeline, source, start_from) or _position_lost(facts, pipeline)
         return recovered or _beginning(facts, pipeline, source, start_from, has_data, reads_again)
-    state, path = _state_of(found, pipeline), "log"
-    if isinstance(state, Refuse) and state.kind == Kind.DAMAGED_CHECKPOINT:
-        state, path = _rebuild(state, found, facts, pipeline), "ledgers"
-    if isinstance(state, Refuse):
-        return state
-    refusal = _check_commit(state, found, facts) or _check_start(state, source, start_from)
-    return refusal or Resume(state=state, version=found.version, path=path, is_judged=facts.history is not None)
+    position, path = _position_of(found, pipeline), "log"
+    if isinstance(position, Refuse) and position.kind == Kind.DAMAGED_CHECKPOINT:
+        position, path = _rebuild(position, found, facts, pipeline), "ledgers"
+    if isinstance(position, Refuse):
+        return position
+    refusal = _check_commit(position, found, facts) or _check_start(position, source, start_from)
+    return refusal or Resume(position=position, version=found.version, path=path, is_judged=facts.history is not None)
 
 
 def _rebuild(damaged: Refuse, found: CommitFacts, facts: TableFacts, pipeline: str) -> Position | Refuse:
@@ -140,28 +140,28 @@ def _from_checkpoint(
     app_id = fence_app_id(pipeline)
     rows = [txn.version for txn in facts.checkpoint.txns if txn.app_id == app_id]
     fence = facts.fence if facts.fence is not None else max(rows, default=None)
-    states = [s for s in states_in(facts.checkpoint.txns) if s.pipeline == pipeline and s.sequence == fence]
+    states = [s for s in positions_in(facts.checkpoint.txns) if s.pipeline == pipeline and s.sequence == fence]
     if not states:
         return refuse_newer((txn.app_id for txn in facts.checkpoint.txns), pipeline, fence)
-    state = states[0]
-    if state.on.table_id != facts.table_id:
-        return _table_replaced(state, facts, facts.checkpoint.version)
+    position = states[0]
+    if position.on.table_id != facts.table_id:
+        return _table_replaced(position, facts, facts.checkpoint.version)
     # What was done to the table since cannot be read any more. That the data of the position is there can be.
-    if state.on.add_path is not None and state.on.add_path not in facts.active_adds:
+    if position.on.add_path is not None and position.on.add_path not in facts.active_adds:
         return Refuse(
             kind=Kind.TABLE_REWRITTEN,
             message=(
                 f"the position of pipeline {pipeline!r} is in the Delta checkpoint of version"
-                f" {facts.checkpoint.version} only: sequence {state.sequence}, {describe_position(state)}. The commits"
-                f" since are gone, and {state.on.add_path}, which it added, is no longer part of the table: compacted,"
-                f" or deleted, or a RESTORE has taken it out. Look whether the table holds the records up to that"
-                f" position. If it does (it was compacted), go on from there:"
-                f" {import_commands(pipeline, state.sequence)}. If it does not, restore the table from a backup"
+                f" {facts.checkpoint.version} only: sequence {position.sequence}, {describe_position(position)}. The"
+                f" commits since are gone, and {position.on.add_path}, which it added, is no longer part of the table:"
+                f" compacted, or deleted, or a RESTORE has taken it out. Look whether the table holds the records up"
+                f" to that position. If it does (it was compacted), go on from there:"
+                f" {import_commands(pipeline, position.sequence)}. If it does not, restore the table from a backup"
                 f" that does."
             ),
         )
-    refusal = check_rewrites(facts.commits) or _check_start(state, source, start_from)
-    return refusal or Resume(state=state, version=facts.checkpoint.version, path="delta_checkpoint")
+    refusal = check_rewrites(facts.commits) or _check_start(position, source, start_from)
+    return refusal or Resume(position=position, version=facts.checkpoint.version, path="delta_checkpoint")
 
 
 def _position_lost(facts: TableFacts, pipeline: str) -> Refuse | None:
@@ -227,11 +227,11 @@ def _has_data(pipeline: str, way_out: str) -> Refuse:
 def _fresh(start_from: StartFrom | None, reads_again: bool) -> Fresh:
     if start_from is None:
         return Fresh(marks=Marks(), start_from=None, reads_again=reads_again)
-    state = start_from.adopted or Marks(last_committed_file=start_from.after)
-    return Fresh(marks=state, start_from=str(start_from), reads_again=reads_again)
+    position = start_from.adopted or Marks(last_committed_file=start_from.after)
+    return Fresh(marks=position, start_from=str(start_from), reads_again=reads_again)
 
 
-def _state_of(commit: CommitFacts, pipeline: str) -> Position | Refuse:
+def _position_of(commit: CommitFacts, pipeline: str) -> Position | Refuse:
     """The pipeline's state in the commit that took its newest fence. A damaged one is refused, not skipped."""
     sequence = fence_version(commit, pipeline)
     problems = []
@@ -240,14 +240,14 @@ def _state_of(commit: CommitFacts, pipeline: str) -> Position | Refuse:
         return newer
     for app_id in payloads(commit):
         try:
-            state = decode_state(app_id)
+            position = decode_position(app_id)
         except CodecError as e:
             problems.append(f"{e.kind}: {e}")
             continue
-        if isinstance(state, Position) and state.pipeline == pipeline:
-            if state.sequence == sequence:
-                return state
-            problems.append(f"its payload is of sequence {state.sequence}, its fence of {sequence}")
+        if isinstance(position, Position) and position.pipeline == pipeline:
+            if position.sequence == sequence:
+                return position
+            problems.append(f"its payload is of sequence {position.sequence}, its fence of {sequence}")
     why = "; ".join(problems) or f"the commit carries {fence_app_id(pipeline)} but no payload"
     return Refuse(
         kind=Kind.DAMAGED_CHECKPOINT,
@@ -259,46 +259,47 @@ def _state_of(commit: CommitFacts, pipeline: str) -> Position | Refuse:
     )
 
 
-def _check_commit(state: Position, found: CommitFacts, facts: TableFacts) -> Refuse | None:
-    if facts.fence is not None and facts.fence != state.sequence:
+def _check_commit(position: Position, found: CommitFacts, facts: TableFacts) -> Refuse | None:
+    if facts.fence is not None and facts.fence != position.sequence:
         return Refuse(
             kind=Kind.STALE_CHECKPOINT,
             message=(
-                f"the newest position found is sequence {state.sequence} (version {found.version}), but the table's"
+                f"the newest position found is sequence {position.sequence} (version {found.version}), but the table's"
                 f" fence stands at {facts.fence}: a newer commit is missing from the log. Restore it from a backup."
             ),
         )
-    if state.on.table_id != facts.table_id:
-        return _table_replaced(state, facts, found.version)
-    if state.on.delta_version >= found.version:
+    if position.on.table_id != facts.table_id:
+        return _table_replaced(position, facts, found.version)
+    if position.on.delta_version >= found.version:
         return Refuse(
             kind=Kind.LOG_REWRITTEN,
             message=(
-                f"the checkpoint in version {found.version} was planned on version {state.on.delta_version}: the log"
+                f"the checkpoint in version {found.version} was planned on version {position.on.delta_version}: the log"
                 f" was truncated or rewritten. Restore _delta_log from a backup."
             ),
         )
-    return _check_held(state, found, facts)
+    return _check_held(position, found, facts)
 
 
-def _check_held(state: Position, found: CommitFacts, facts: TableFacts) -> Refuse | None:
+def _check_held(position: Position, found: CommitFacts, facts: TableFacts) -> Refuse | None:
     """Whether the table still holds what the position says. Its own commit proves that it did then."""
-    refusal = check_rewrites(c for c in facts.commits if c.version > state.on.delta_version)
+    refusal = check_rewrites(c for c in facts.commits if c.version > position.on.delta_version)
     since = any(rewrites_table(c) for c in facts.commits if c.version > found.version)
     if refusal is None or facts.history is None or not since:
         return refusal
-    return judge_position(judge_history(facts.history, state.pipeline), state.sequence)
+    return judge_position(judge_history(facts.history, position.pipeline), position.sequence)
 
 
-def _table_replaced(state: Position, facts: TableFacts, version: int) -> Refuse:
+def _table_replaced(position: Position, facts: TableFacts, version: int) -> Refuse:
     return Refuse(
         kind=Kind.TABLE_REPLACED,
         message=(
-            f"the position of pipeline {state.pipeline!r} in version {version} was written to table id"
-            f" {state.on.table_id}, this table is {facts.table_id}: it was replaced or copied. Look whether this table"
-            f" holds the records up to that position: sequence {state.sequence}, {describe_position(state)}. If it"
-            f" does, go on from there: {import_commands(state.pipeline, state.sequence)}. If it holds none of them,"
-            f" ingest the source into another --table."
+            f"the position of pipeline {position.pipeline!r} in version {version} was written to table id"
+            f" {position.on.table_id}, this table is {facts.table_id}: it was replaced or copied. Look whether this"
+            f" table holds the records up to that position: sequence {position.sequence},"
+            f" {describe_position(position)}. If it does, go on from there:"
+            f" {import_commands(position.pipeline, position.sequence)}. If it holds none of them, ingest the source"
+            f" into another --table."
         ),
     )
 
@@ -320,23 +321,24 @@ def check_rewrites(commits: Iterable[CommitFacts]) -> Refuse | None:
     )
 
 
-def _check_start(state: Position, source: SourceIdentity | None, start_from: StartFrom | None) -> Refuse | None:
+def _check_start(position: Position, source: SourceIdentity | None, start_from: StartFrom | None) -> Refuse | None:
     if start_from is not None:
         return Refuse(
             kind=Kind.START_FROM_REJECTED,
             message=(
-                f"--start-from and --adopt are for a pipeline that has not begun; {state.pipeline!r} stands at sequence"
-                f" {state.sequence} ({describe_position(state)}). Leave the option out to go on from there."
+                f"--start-from and --adopt are for a pipeline that has not begun; {position.pipeline!r} stands at"
+                f" sequence {position.sequence} ({describe_position(position)}). Leave the option out to go on from"
+                f" there."
             ),
         )
-    if source is not None and source != state.source:
-        return _other_source(state, source)
+    if source is not None and source != position.source:
+        return _other_source(position, source)
     return None
 
 
-def _other_source(state: Position, source: SourceIdentity) -> Refuse:
-    goes_on = options_of(state.pipeline, state.source, given=source)
-    if may_overlap(state.source, source):
+def _other_source(position: Position, source: SourceIdentity) -> Refuse:
+    goes_on = options_of(position.pipeline, position.source, given=source)
+    if may_overlap(position.source, source):
         way_out = f"Go on with what it reads: {goes_on}"
     else:
         way_out = (
@@ -346,15 +348,15 @@ def _other_source(state: Position, source: SourceIdentity) -> Refuse:
     return Refuse(
         kind=Kind.OTHER_SOURCE,
         message=(
-            f"pipeline {state.pipeline!r} reads {describe_source(state.source)}, not {describe_source(source)}; its"
-            f" mark would silently skip files of another source. {way_out}."
+            f"pipeline {position.pipeline!r} reads {describe_source(position.source)}, not {describe_source(source)};"
+            f" its mark would silently skip files of another source. {way_out}."
         ),
     )
 
 
-def check_in_progress(state: Marks, listing: Sequence[SourceFile]) -> Refuse | None:
+def check_in_progress(marks: Marks, listing: Sequence[SourceFile]) -> Refuse | None:
     """A file of which a part is committed can only be resumed if it is still the same file."""
-    for path, progress in sorted(state.in_progress.items()):
+    for path, progress in sorted(marks.in_progress.items()):
         if progress.records == 0:
             continue
         file = find_file(listing, path)
@@ -387,7 +389,7 @@ def _has_rust_position(facts: TableFacts) -> bool:
     txns = [txn for commit in facts.commits for txn in commit.txns]
     for txn in (*txns, *(facts.checkpoint.txns if facts.checkpoint is not None else ())):
         try:
-            if isinstance(decode_state(txn.app_id), RustPosition):
+            if isinstance(decode_position(txn.app_id), RustPosition):
                 return True
         except CodecError:
             continue

@@ -23,9 +23,9 @@ class Refuse:
     path: str = "refused"
 
 
-def describe_position(state: Position) -> str:
+def describe_position(position: Position) -> str:
     """All of it: a mark alone would lose the rest of what is in progress, or read it twice."""
-    source = state.marks
+    source = position.marks
     marks = [source.last_committed_file] if source.last_committed_file is not None else []
     marks += [mark for _, mark in sorted(source.prefix_marks.items())]
     read = [f"{path} ({p.records:,} records read)" for path, p in sorted(source.in_progress.items())]

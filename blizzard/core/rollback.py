@@ -13,7 +13,7 @@ from typing import Any
 from blizzard.core.judge import Held, Judged, Own, judge_position
 from blizzard.core.kinds import Kind
 from blizzard.core.ledger import LedgerEntry
-from blizzard.core.log import History, states_in
+from blizzard.core.log import History, positions_in
 from blizzard.core.position import Marks, Position, Seen
 from blizzard.core.recover import StartFrom
 from blizzard.core.refuse import Refuse
@@ -138,9 +138,9 @@ def _target(history: History, judged: Judged, current: Position, to: int) -> Pos
     commit = judged.own.get(to)
     if commit is None:
         return _no_target(to, "its commit is no longer in the log")
-    for state in states_in(commit.commit.txns):
-        if state.pipeline == current.pipeline and state.sequence == to:
-            return state
+    for position in positions_in(commit.commit.txns):
+        if position.pipeline == current.pipeline and position.sequence == to:
+            return position
     return _no_target(to, f"its payload, in version {commit.commit.version}, cannot be read")
 
 

@@ -33,9 +33,9 @@ from blizzard.core.log import (
     fence_version,
     names_pipeline,
     pipelines_of,
+    positions_in,
     rewrites_table,
     standings_of,
-    states_in,
 )
 from blizzard.core.types import DataFile
 from blizzard.delta import log
@@ -245,7 +245,7 @@ class DeltaRsTable:
         checkpoint = None if _is_whole(facts.commits) else self.newest_checkpoint()
         if checkpoint is None:
             return facts
-        named = {state.on.add_path for state in states_in(checkpoint.txns)}
+        named = {state.on.add_path for state in positions_in(checkpoint.txns)}
         return replace(facts, checkpoint=checkpoint, active_adds=frozenset(path for path in paths if path in named))
 
     def newest_checkpoint(self) -> CheckpointFacts | None:

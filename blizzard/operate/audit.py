@@ -16,7 +16,7 @@ from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError
 from blizzard.quarantine.contents import PURGE_APP_ID
 from blizzard.run.assemble import Job
-from blizzard.run.starting import state_to_go_on_from
+from blizzard.run.starting import decide_start
 from blizzard.schema.derived import Provenance, derived_columns
 from blizzard.service.progress import SilentProgress
 from blizzard.tasks.quarantine import Selection
@@ -25,7 +25,7 @@ from blizzard.tasks.quarantine import Selection
 def audit_job(job: Job, *, counts_rows: bool) -> Audit:
     """Changes nothing. With `counts_rows`, every data file of the table is read, one column of it."""
     table = job.request.open_table()
-    recovery = state_to_go_on_from(
+    recovery = decide_start(
         table,
         pipeline=job.pipeline,
         source=job.source.identity,
@@ -38,23 +38,23 @@ def audit_job(job: Job, *, counts_rows: bool) -> Audit:
         )
     rows_of = _rows_by_file(table) if counts_rows else None
     listed = job.source.look(EVERYTHING)
-    return audit(listed, recovery.state, table.scan_back(), rows_of, _in_quarantine(job, recovery.state))
+    return audit(listed, recovery.position, table.scan_back(), rows_of, _in_quarantine(job, recovery.position))
 
 
-def _in_quarantine(job: Job, state: Position) -> InQuarantine:
+def _in_quarantine(job: Job, position: Position) -> InQuarantine:
     quarantine = job.quarantine(SilentProgress())
     rows = Counter[int]()
-    for batch in quarantine.read(Selection(pipeline=state.pipeline, table_id=state.on.table_id), ["sequence"]):
+    for batch in quarantine.read(Selection(pipeline=position.pipeline, table_id=position.on.table_id), ["sequence"]):
         rows.update(batch.column("sequence").to_pylist())
     table = quarantine.open()
     # The next run adds what the newest commit left pending, if it is there.
-    is_pending = all(quarantine.store.stat(name) is not None for name in state.quarantine.pending)
+    is_pending = all(quarantine.store.stat(name) is not None for name in position.quarantine.pending)
     keeps_all = job.config.bad_records.policy == "quarantine" and job.config.quarantine.overflow != "reject"
     return InQuarantine(
         rows=rows,
         was_purged=table is not None and table.transaction_version(PURGE_APP_ID) is not None,
         keeps_all=keeps_all,
-        unsettled=state.sequence if is_pending and not quarantine.is_settled(state) else None,
+        unsettled=position.sequence if is_pending and not quarantine.is_settled(position) else None,
     )
 
 

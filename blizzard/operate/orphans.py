@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from blizzard.core.kinds import Kind
-from blizzard.core.log import states_in
+from blizzard.core.log import positions_in
 from blizzard.delta.log import LOG_FOLDER
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError, Refused
@@ -57,7 +57,7 @@ def find_orphans(
     checkpoint = table.newest_checkpoint()  # of commits whose JSON may be gone
     txns = [txn for commit in table.scan_back() for txn in commit.txns]
     txns += checkpoint.txns if checkpoint is not None else ()
-    pending = {name for state in states_in(txns) for name in state.quarantine.pending}
+    pending = {name for state in positions_in(txns) for name in state.quarantine.pending}
     found = list(_orphans_in(open_store(table.root, access), set(), older_than))
     if quarantine_root is not None:
         found += _orphans_in(open_store(quarantine_root, quarantine_access), pending, older_than)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from blizzard.core.batch import renewed_state
-from blizzard.core.codec import CodecError, decode_state, encode_state
+from blizzard.core.batch import renewed_position
+from blizzard.core.codec import CodecError, decode_position, encode_position
 from blizzard.core.history import ledgers_of
 from blizzard.core.judge import Judged, Own, judge_history, judge_position
 from blizzard.core.kinds import Kind
@@ -28,12 +28,12 @@ from blizzard.core.types import SourceFile, find_file
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError, Refused
 from blizzard.operate.rollback import plan_going_back
-from blizzard.operate.status import find_state
+from blizzard.operate.status import find_position
 from blizzard.run.assemble import Job, SystemClock
 from blizzard.run.commit import Committing, Intent, new_batch_id, new_run_id
 from blizzard.run.ports import Quarantine
 from blizzard.run.settle import settle, settle_replaced
-from blizzard.run.starting import state_to_go_on_from
+from blizzard.run.starting import decide_start
 from blizzard.service.progress import SilentProgress
 from blizzard.source.listing import list_source
 from blizzard.source.uri import location_of
@@ -68,19 +68,19 @@ def plan_reset(job: Job, table: DeltaRsTable, path: str, from_record: int | None
     return Edit(before=before, path=path, progress=progress, sentence=sentence)
 
 
-def _where_it_stands(state: Marks, known: LedgerEntry | None, path: str) -> int:
+def _where_it_stands(marks: Marks, known: LedgerEntry | None, path: str) -> int:
     """The first record that is not in the table. Its ledger may be gone; then the position knows, unless it is past."""
     broke = known is not None and known.broken is not None
     if known is not None and (broke or not known.finished):
         return known.to_record
-    if state.is_finished(path):
+    if marks.is_finished(path):
         whole = f"was ingested whole, {known.to_record:,} lines" if known is not None else "was ingested, or left out"
         raise ConfigError(
             f"{path} {whole}. Reading it again doubles its records: say --from-record 0 if that is what you want, or a"
             f" later record to read only what comes after it.",
             kind=Kind.USAGE,
         )
-    return state.records_read(path)
+    return marks.records_read(path)
 
 
 def plan_skip(job: Job, table: DeltaRsTable, path: str) -> Edit:
@@ -131,23 +131,23 @@ def export_position(
 ) -> bytes:
     """A position of a pipeline, the newest or an older one, as a file to keep or to move."""
     if sequence is not None:
-        state = _state_of_sequence(table, pipeline, sequence)
+        position = _position_of_sequence(table, pipeline, sequence)
     else:
         try:
-            recovery = state_to_go_on_from(table, pipeline=pipeline, source=None, scan_commits=scan_commits)
+            recovery = decide_start(table, pipeline=pipeline, source=None, scan_commits=scan_commits)
         except Refused as e:
             if e.kind != Kind.TABLE_HAS_DATA:
                 raise
             raise _no_position(pipeline) from e
         if isinstance(recovery, Fresh):
             raise _no_position(pipeline)
-        state = recovery.state
+        position = recovery.position
     exported = {
         "blizzard_position": _EXPORT_VERSION,
         "pipeline": pipeline,
         "table_id": table.table_id,
-        "sequence": state.sequence,
-        "app_id": encode_state(state),
+        "sequence": position.sequence,
+        "app_id": encode_position(position),
     }
     return orjson.dumps(exported, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
@@ -163,8 +163,8 @@ def import_position(
 ) -> tuple[int, int]:
     """Go on in this table from an exported position, under the pipeline's next sequence here. Unless it `is_trusted`,
     the table must hold exactly what the position says."""
-    state = _exported_state(content)
-    looked = _look(table, state, source_access, replaces=replaces, is_trusted=is_trusted)
+    position = _exported_position(content)
+    looked = _look(table, position, source_access, replaces=replaces, is_trusted=is_trusted)
     committing = _committing(table, quarantine)
     if looked.current is not None:
         settle_replaced(quarantine, table, looked.current)
@@ -172,12 +172,12 @@ def import_position(
     before = replace(
         before,
         on=replace(before.on, add_path=None, table_id=table.table_id),
-        quarantine=replace(before.quarantine, head=head_after_import(state, looked.current, table.table_id)),
+        quarantine=replace(before.quarantine, head=head_after_import(position, looked.current, table.table_id)),
     )
     intent = _edit_intent(before, committing, goes_back_over=looked.superseded)
 
     def look_again() -> None:
-        again = _look(table, state, source_access, replaces=replaces, is_trusted=is_trusted)
+        again = _look(table, position, source_access, replaces=replaces, is_trusted=is_trusted)
         # By the store's clock, an import from elsewhere begins a moment later each time.
         if replace(again, position=looked.position) != looked:
             raise _changed_meanwhile()
@@ -195,48 +195,50 @@ class _Looked:
     superseded: range = range(0)
 
 
-def _look(table: DeltaRsTable, state: Position, source_access: Access, *, replaces: bool, is_trusted: bool) -> _Looked:
+def _look(
+    table: DeltaRsTable, position: Position, source_access: Access, *, replaces: bool, is_trusted: bool
+) -> _Looked:
     # A table with data and no position of ours is what an import is for.
-    facts = table.observe(state.pipeline, scan_commits=100)
-    recovery = decide_recovery(facts, pipeline=state.pipeline, source=None, start_from=None)
+    facts = table.observe(position.pipeline, scan_commits=100)
+    recovery = decide_recovery(facts, pipeline=position.pipeline, source=None, start_from=None)
     has_one = isinstance(recovery, Resume) or (isinstance(recovery, Refuse) and recovery.kind != Kind.TABLE_HAS_DATA)
     if has_one and not replaces:
         problem = f" (which cannot be used: {recovery.message})" if isinstance(recovery, Refuse) else ""
         raise ConfigError(
-            f"pipeline {state.pipeline!r} has a position in this table already{problem}; add --replace to go on from"
+            f"pipeline {position.pipeline!r} has a position in this table already{problem}; add --replace to go on from"
             f" the imported one instead",
             kind=Kind.USAGE,
         )
-    here = max((sequence for c in facts.commits if (sequence := fence_version(c, state.pipeline))), default=0)
+    here = max((sequence for c in facts.commits if (sequence := fence_version(c, position.pipeline))), default=0)
     here = max(here, facts.fence or 0)
-    found = standings_of(facts.commits, facts.checkpoint).get(state.pipeline)
-    current = found.state if found is not None else None
-    if state.on.table_id != table.table_id:
-        return _moved_here(table, state, current, here, source_access, is_trusted=is_trusted)
-    history = table.history(state.pipeline, state.sequence)
-    judged = judge_history(history, state.pipeline) if history is not None else None
-    back = judged.superseded_by(state.sequence) if judged is not None else None
+    found = standings_of(facts.commits, facts.checkpoint).get(position.pipeline)
+    current = found.position if found is not None else None
+    if position.on.table_id != table.table_id:
+        return _moved_here(table, position, current, here, source_access, is_trusted=is_trusted)
+    history = table.history(position.pipeline, position.sequence)
+    judged = judge_history(history, position.pipeline) if history is not None else None
+    back = judged.superseded_by(position.sequence) if judged is not None else None
     if back is not None:
         # Its bad records left the quarantine with it. No word of the user's brings them back.
         raise Refused(
-            f"sequence {state.sequence} was taken back by version {back.commit.version}: its bad records are gone from"
-            f" quarantine, whatever the table holds now. Nothing was changed. If its rows are part of the table again,"
-            f" RESTORE the table to version {back.commit.version}: the next run then goes on by itself.",
+            f"sequence {position.sequence} was taken back by version {back.commit.version}: its bad records are gone"
+            f" from quarantine, whatever the table holds now. Nothing was changed. If its rows are part of the table"
+            f" again, RESTORE the table to version {back.commit.version}: the next run then goes on by itself.",
             kind=Kind.IMPORT_MISMATCH,
         )
     if not is_trusted:
-        _require_fit(table, history, judged, state, current, source_access)
+        _require_fit(table, history, judged, position, current, source_access)
     # An older position of this very table: what came after it no longer counts, and its bad records come again.
     return _Looked(
-        position=replace(state, sequence=max(here, state.sequence)),
+        position=replace(position, sequence=max(here, position.sequence)),
         current=current,
-        superseded=range(state.sequence + 1, here + 1),
+        superseded=range(position.sequence + 1, here + 1),
     )
 
 
 def _moved_here(
     table: DeltaRsTable,
-    state: Position,
+    position: Position,
     current: Position | None,
     here: int,
     source_access: Access,
@@ -245,20 +247,20 @@ def _moved_here(
 ) -> _Looked:
     if not is_trusted:
         raise Refused(
-            f"the position is of another table (id {state.on.table_id}; this one is {table.table_id}), and nothing in"
-            f" this one's log says whether it holds the records of {state.source.root} up to that position"
-            f" ({describe_position(state)}). Nothing was changed. If you know that it holds exactly those, add"
+            f"the position is of another table (id {position.on.table_id}; this one is {table.table_id}), and nothing"
+            f" in this one's log says whether it holds the records of {position.source.root} up to that position"
+            f" ({describe_position(position)}). Nothing was changed. If you know that it holds exactly those, add"
             f" --unverified.",
             kind=Kind.IMPORT_MISMATCH,
         )
     moved = replace(
-        state,
+        position,
         sequence=here,
-        begun=replace(state.begun, start_from=IMPORTED),
-        seen=replace(state.seen, held_back={}),
+        begun=replace(position.begun, start_from=IMPORTED),
+        seen=replace(position.seen, held_back={}),
         cleaned=Cleaned(done_through=here, due_through=here),
     )
-    now_ms = open_store(locate(state.source.root, what="source"), source_access).now_ms()
+    now_ms = open_store(locate(position.source.root, what="source"), source_access).now_ms()
     return _Looked(position=as_looked_at(moved, now_ms), current=current)
 
 
@@ -266,53 +268,54 @@ def _require_fit(
     table: DeltaRsTable,
     history: History | None,
     judged: Judged | None,
-    state: Position,
+    position: Position,
     current: Position | None,
     source_access: Access,
 ) -> None:
     """The same judgement as a run's, and where it goes back, that of a rollback that has nothing to remove."""
-    own = judged.own.get(state.sequence) if judged is not None else None
-    if history is None or judged is None or own is None or not _is_commit_of(own, state):
+    own = judged.own.get(position.sequence) if judged is not None else None
+    if history is None or judged is None or own is None or not _is_commit_of(own, position):
         raise _mismatch(
-            state, f"the log holds no commit of sequence {state.sequence} with this position, so that nothing tells"
+            position,
+            f"the log holds no commit of sequence {position.sequence} with this position, so that nothing tells",
         )
-    if current is None or state.sequence >= current.sequence:
-        refusal = judge_position(judged, state.sequence)
+    if current is None or position.sequence >= current.sequence:
+        refusal = judge_position(judged, position.sequence)
         if refusal is not None:
-            raise _mismatch(state, refusal.message.rstrip("."))
+            raise _mismatch(position, refusal.message.rstrip("."))
         return
-    plan = plan_going_back(table, history, current, state.sequence)
+    plan = plan_going_back(table, history, current, position.sequence)
     if plan.files:
         raise _mismatch(
-            state,
+            position,
             f"{plan.files[0]['path']}, which a later sequence added, is part of it. To remove what came later and put"
-            f" the position back, in one commit: blizzard checkpoint rollback --to {state.sequence} --yes",
+            f" the position back, in one commit: blizzard checkpoint rollback --to {position.sequence} --yes",
         )
-    missing = check_sources(plan, list_source(location_of(state.source, source_access)))
+    missing = check_sources(plan, list_source(location_of(position.source, source_access)))
     if missing is not None:
         raise Refused(missing.message, kind=missing.kind)
 
 
-def _is_commit_of(own: Own, state: Position) -> bool:
+def _is_commit_of(own: Own, position: Position) -> bool:
     """Whether this very position was committed there; its payload may be damaged since."""
-    return encode_state(state) in payloads(own.commit) or (
-        own.ledger is not None and own.ledger.batch_id == state.batch_id
+    return encode_position(position) in payloads(own.commit) or (
+        own.ledger is not None and own.ledger.batch_id == position.batch_id
     )
 
 
-def _mismatch(state: Position, why: str) -> Refused:
+def _mismatch(position: Position, why: str) -> Refused:
     return Refused(
         f"the position is of this table, but {why}. Nothing was changed. If you know that the table holds what the"
-        f" sequences up to {state.sequence} ingested and nothing else, and that the sources of what came after are"
+        f" sequences up to {position.sequence} ingested and nothing else, and that the sources of what came after are"
         f" there, add --unverified.",
         kind=Kind.IMPORT_MISMATCH,
     )
 
 
-def _state_of_sequence(table: DeltaRsTable, pipeline: str, sequence: int) -> Position:
-    state = find_state(table, pipeline, sequence)
-    if state is not None:
-        return state
+def _position_of_sequence(table: DeltaRsTable, pipeline: str, sequence: int) -> Position:
+    position = find_position(table, pipeline, sequence)
+    if position is not None:
+        return position
     raise ConfigError(
         f"neither the log's JSON commits nor its Delta checkpoint hold sequence {sequence} of pipeline {pipeline!r};"
         f" see blizzard checkpoint list",
@@ -322,30 +325,30 @@ def _state_of_sequence(table: DeltaRsTable, pipeline: str, sequence: int) -> Pos
 
 def exported_source_root(content: bytes) -> str:
     """Of the source that an exported position is about."""
-    return locate(_exported_state(content).source.root, what="source")
+    return locate(_exported_position(content).source.root, what="source")
 
 
-def _exported_state(content: bytes) -> Position:
+def _exported_position(content: bytes) -> Position:
     try:
         fields = orjson.loads(content)
         if fields["blizzard_position"] != _EXPORT_VERSION:
             raise ConfigError("the file was exported by a newer version of blizzard", kind=Kind.USAGE)
-        state = decode_state(fields["app_id"])
+        position = decode_position(fields["app_id"])
     except (orjson.JSONDecodeError, KeyError, TypeError, CodecError) as e:
         raise ConfigError(f"the file is not an exported position: {e}", kind=Kind.USAGE) from e
-    if not isinstance(state, Position):
+    if not isinstance(position, Position):
         raise ConfigError("the file holds a position of the Rust program, which cannot be imported", kind=Kind.USAGE)
-    return state
+    return position
 
 
 def _committing(table: DeltaRsTable, quarantine: Quarantine) -> Committing:
     return Committing(table=table, quarantine=quarantine, clock=SystemClock(), progress=SilentProgress())
 
 
-def _renumbered(state: Position, table: DeltaRsTable) -> Position:
+def _renumbered(position: Position, table: DeltaRsTable) -> Position:
     """As a command of its own would go on from it, on the version that it has looked at."""
-    on = replace(state.on, delta_version=table.version, schema_fingerprint=table.schema_fingerprint)
-    return replace(state, run_id=new_run_id(), on=on)
+    on = replace(position.on, delta_version=table.version, schema_fingerprint=table.schema_fingerprint)
+    return replace(position, run_id=new_run_id(), on=on)
 
 
 def _edit_intent(
@@ -356,7 +359,7 @@ def _edit_intent(
     edited: tuple[LedgerEntry, ...] = (),
 ) -> Intent:
     planned_ms = committing.clock.now_ms()
-    after = renewed_state(before, batch_id=new_batch_id(), now_ms=planned_ms)
+    after = renewed_position(before, batch_id=new_batch_id(), now_ms=planned_ms)
     if goes_back_over:
         taken_back = (goes_back_over[0], goes_back_over[-1])
         after = replace(after, quarantine=replace(after.quarantine, rolled_back=taken_back))
@@ -376,7 +379,7 @@ def _no_position(pipeline: str) -> ConfigError:
 
 
 def _current(job: Job, table: DeltaRsTable) -> Position:
-    recovery = state_to_go_on_from(
+    recovery = decide_start(
         table,
         pipeline=job.pipeline,
         source=job.source.identity,
@@ -384,12 +387,12 @@ def _current(job: Job, table: DeltaRsTable) -> Position:
     )
     if isinstance(recovery, Fresh):
         raise _no_position(job.pipeline)
-    return recovery.state
+    return recovery.position
 
 
-def _with(state: Marks, edit: Edit) -> Marks:
-    files = dict(state.files) | {edit.path: edit.progress}
-    return prune_finished(replace(state, files=files))
+def _with(marks: Marks, edit: Edit) -> Marks:
+    files = dict(marks.files) | {edit.path: edit.progress}
+    return prune_finished(replace(marks, files=files))
 
 
 def _listed(job: Job, path: str) -> SourceFile:

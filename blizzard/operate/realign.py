@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from blizzard.core.batch import RunIdentity, state_before
+from blizzard.core.batch import RunIdentity, position_before
 from blizzard.core.codec import head_app_id, head_number
 from blizzard.core.kinds import Kind
 from blizzard.core.position import Marks, Position
@@ -79,29 +79,29 @@ def _position(table: TableWithFiles, pipeline: str, scan_commits: int) -> Positi
     """The newest, also where the table does not hold what it says: that is mended after this, and needs a quarantine
     that is in step."""
     table.refresh()
-    state = position_to_leave(table, pipeline=pipeline, source=None, scan_commits=scan_commits)
-    if state is not None:
-        return state
+    position = position_to_leave(table, pipeline=pipeline, source=None, scan_commits=scan_commits)
+    if position is not None:
+        return position
     nobody = SourceIdentity(root="", pattern="")
     identity = RunIdentity(pipeline=pipeline, run_id="", source=nobody, table_id=table.table_id, schema_fingerprint="")
     fresh = Fresh(marks=Marks(), start_from=None)
-    return state_before(fresh, identity, version=table.version, timestamp_ms=0)
+    return position_before(fresh, identity, version=table.version, timestamp_ms=0)
 
 
-def _realign(table: TableWithFiles, quarantine: DeltaRsQuarantine, state: Position) -> Realigned:
+def _realign(table: TableWithFiles, quarantine: DeltaRsQuarantine, position: Position) -> Realigned:
     handle = quarantine.open()
-    match judge_quarantine(state, facts_of(handle, state.pipeline, state.on.table_id)):
+    match judge_quarantine(position, facts_of(handle, position.pipeline, position.on.table_id)):
         case Settled():
             return Realigned(was_in_step=True)
         case Unsettled():
-            quarantine.settle(state)
+            quarantine.settle(position)
             return Realigned(was_in_step=True)
         case Misaligned():
             pass
     handle = quarantine.open_or_create()
-    chain = _chain(table, state)
+    chain = _chain(table, position)
     view = QuarantineView(
-        quarantine=quarantine, table=handle, chain=chain, pipeline=state.pipeline, table_id=state.on.table_id
+        quarantine=quarantine, table=handle, chain=chain, pipeline=position.pipeline, table_id=position.on.table_id
     )
     missing = list(_missing(view, _settled_through(view)))
     lost = tuple(_slices(m.link for m in missing if m.is_lost))
@@ -109,7 +109,7 @@ def _realign(table: TableWithFiles, quarantine: DeltaRsQuarantine, state: Positi
         raise _lost(quarantine.root, lost, before=min(m.link.sequence for m in missing if m.is_lost) - 1)
     files = [name for m in missing for name in m.there]
     given_up = {m.link.sequence: len(m.link.files) - len(m.there) for m in missing if m.is_lost}
-    marks, last = find_marks(view), quarantine.head_stamp(state, given_up)
+    marks, last = find_marks(view), quarantine.head_stamp(position, given_up)
     if marks or not files:
         commit_marks(view, marks, None if files else last)
     # The head comes with whatever is committed last: until then a run refuses, and realigning again goes on from here.
@@ -117,9 +117,9 @@ def _realign(table: TableWithFiles, quarantine: DeltaRsQuarantine, state: Positi
     return Realigned(orphaned=marks.orphaned, live_again=marks.live_again, added=added, lost=lost)
 
 
-def _chain(table: TableWithFiles, state: Position) -> Chain:
+def _chain(table: TableWithFiles, position: Position) -> Chain:
     try:
-        return chain_of(table.scan_back(), pipeline=state.pipeline, sequence=state.sequence)
+        return chain_of(table.scan_back(), pipeline=position.pipeline, sequence=position.sequence)
     except UnknownReplay as e:
         raise Refused(
             f"{e}, so that which records it took out of quarantine is not known. Restore that commit from a backup.",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from blizzard.core.bad import BadPolicy
-from blizzard.core.batch import renewed_state
+from blizzard.core.batch import renewed_position
 from blizzard.core.kinds import Kind
 from blizzard.core.position import Position
 from blizzard.core.quarantine import lead_quarantine
@@ -61,19 +61,19 @@ def replay(ports: Ports, ingestor: QuarantineIngestor, settings: RunSettings, ch
     if table is None:
         raise ConfigError("there is no Delta table to replay into", kind=Kind.TABLE_NOT_FOUND)
     summary, planned_ms = Summary(), ports.clock.now_ms()
-    state = _begin(ports, settings, summary, table)
-    if chosen.through_sequence is None or chosen.through_sequence > state.sequence:
-        chosen = replace(chosen, through_sequence=state.sequence)
+    position = _begin(ports, settings, summary, table)
+    if chosen.through_sequence is None or chosen.through_sequence > position.sequence:
+        chosen = replace(chosen, through_sequence=position.sequence)
     ingestor.chosen = chosen
     # Those that fail again were in quarantine before: there is room for them.
     settings = replace(settings, max_quarantined=None)
-    queue = CommitQueue(ports, settings, summary, table, state.on.delta_version)
-    state, result = BatchIngest(ports, settings, summary, table, queue).run(_PLAN, state, planned_ms=planned_ms)
+    queue = CommitQueue(ports, settings, summary, table, position.on.delta_version)
+    position, result = BatchIngest(ports, settings, summary, table, queue).run(_PLAN, position, planned_ms=planned_ms)
     rows, still_bad = sum(f.rows for f in result.files), sum(f.rows for f in result.quarantine)
     if rows == 0:
         _forget(ingestor.spec, result)
-        return Replayed(replayed=0, still_bad=still_bad, sequence=state.sequence, delta_version=table.version)
-    after = state_after(state, chosen, result, batch_id=result.batch_id, now_ms=ports.clock.now_ms())
+        return Replayed(replayed=0, still_bad=still_bad, sequence=position.sequence, delta_version=table.version)
+    after = position_after(position, chosen, result, batch_id=result.batch_id, now_ms=ports.clock.now_ms())
     reach("replay.before_commit")
     committing = Committing(
         table=table,
@@ -128,9 +128,14 @@ def replay_job(job: Job, chosen: Selection, *, progress: Progress | None = None)
     return replay(ports, ingestor, settings, chosen)
 
 
-def state_after(state: Position, chosen: Selection, result: BatchResult, *, batch_id: str, now_ms: int) -> Position:
+def position_after(
+    position: Position, chosen: Selection, result: BatchResult, *, batch_id: str, now_ms: int
+) -> Position:
     """The position in the source stays where it was."""
-    after, pending = renewed_state(state, batch_id=batch_id, now_ms=now_ms), tuple(f.path for f in result.quarantine)
+    after, pending = (
+        renewed_position(position, batch_id=batch_id, now_ms=now_ms),
+        tuple(f.path for f in result.quarantine),
+    )
     after = replace(
         after,
         on=replace(after.on, add_path=result.files[0].path),

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pyarrow.compute as pc
 
-from blizzard.core.batch import rolled_back_state
+from blizzard.core.batch import rolled_back_position
 from blizzard.core.judge import Judged, judge_history
 from blizzard.core.kinds import Kind
 from blizzard.core.log import CommitFacts, FileActions, History, fence_version, pipelines_of
@@ -116,15 +116,15 @@ def position_to_leave(
     match recovery:
         case Fresh():
             return None
-        case Resume(state=state):
-            return state
+        case Resume(position=position):
+            return position
         case Refuse(kind=Kind.TABLE_REWRITTEN) if (found := pipelines_of(facts.commits).get(pipeline)) is not None:
-            _, state = found
+            _, position = found
             newest = max(fence_version(c, pipeline) or 0 for c in facts.commits)
             # A damaged payload must not make an older position the one that is left.
-            if state.sequence != newest or (source is not None and state.source != source):
+            if position.sequence != newest or (source is not None and position.source != source):
                 raise Refused(recovery.message, kind=recovery.kind)
-            return state
+            return position
         case Refuse(kind=kind, message=message):
             raise Refused(message, kind=kind)
 
@@ -217,7 +217,7 @@ def apply_rollback(
     current = rollback.current
     on = replace(current.on, delta_version=rollback.version, schema_fingerprint=table.schema_fingerprint)
     before = replace(current, run_id=new_run_id(), on=on)
-    after = rolled_back_state(before, rollback.plan, batch_id=new_batch_id(), now_ms=planned_ms)
+    after = rolled_back_position(before, rollback.plan, batch_id=new_batch_id(), now_ms=planned_ms)
     intent = Intent(
         position=after,
         planned_ms=planned_ms,

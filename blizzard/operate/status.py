@@ -11,7 +11,7 @@ from blizzard.core.explain import explain_recovery
 from blizzard.core.history import Superseded, ledgers_of
 from blizzard.core.late import LatePolicy, compare_with_ledgers, files_to_take_up
 from blizzard.core.ledger import decode_ledger
-from blizzard.core.log import CheckpointFacts, CommitFacts, Standing, Txn, fences_of, standings_of, states_in
+from blizzard.core.log import CheckpointFacts, CommitFacts, Standing, Txn, fences_of, positions_in, standings_of
 from blizzard.core.look import Listed
 from blizzard.core.overlap import is_same_source
 from blizzard.core.plan import count_backlog
@@ -76,10 +76,10 @@ def read_status(
     statuses = [
         replace(
             _pipeline_status(table, found, scan_commits, listed, quarantine, explain),
-            **({} if listed is None else _backlog(table, found.state, listed, late or LatePolicy())),
+            **({} if listed is None else _backlog(table, found.position, listed, late or LatePolicy())),
         )
         for _, found in sorted(standings.items())
-        if source is None or is_same_source(source, found.state.source)
+        if source is None or is_same_source(source, found.position.source)
     ]
     if source is None:
         txns = [txn for commit in commits for txn in commit.txns] + list(checkpoint.txns if checkpoint else ())
@@ -101,28 +101,28 @@ def _pipeline_status(
     quarantine: Quarantine | None,
     explain: bool,
 ) -> PipelineStatus:
-    state = found.state
-    recovery, message, explanation = _recovery(table, state.pipeline, scan_commits, explain, listed, quarantine)
+    position = found.position
+    recovery, message, explanation = _recovery(table, position.pipeline, scan_commits, explain, listed, quarantine)
     return PipelineStatus(
-        pipeline=state.pipeline,
-        source=state.source.root,
-        pattern=state.source.pattern,
-        sequence=state.sequence,
+        pipeline=position.pipeline,
+        source=position.source.root,
+        pattern=position.source.pattern,
+        sequence=position.sequence,
         delta_version=found.version,
         committed_at_ms=found.committed_at_ms,
-        run_id=state.run_id,
-        mark=state.marks.last_committed_file,
-        in_progress={path: p.records for path, p in state.marks.in_progress.items()},
+        run_id=position.run_id,
+        mark=position.marks.last_committed_file,
+        in_progress={path: p.records for path, p in position.marks.in_progress.items()},
         recovery=recovery,
         recovery_message=message,
         explanation=explanation,
     )
 
 
-def _backlog(table: DeltaRsTable, state: Position, listed: Listed, policy: LatePolicy) -> dict[str, Any]:
+def _backlog(table: DeltaRsTable, position: Position, listed: Listed, policy: LatePolicy) -> dict[str, Any]:
     """What a run would find in the source."""
-    found = compare_with_ledgers(listed, state, table.scan_back(), policy)
-    files, stored_bytes = count_backlog(state.marks, listed.files, files_to_take_up(found, policy))
+    found = compare_with_ledgers(listed, position, table.scan_back(), policy)
+    files, stored_bytes = count_backlog(position.marks, listed.files, files_to_take_up(found, policy))
     return {
         "backlog_files": files,
         "backlog_bytes": stored_bytes,
@@ -244,7 +244,7 @@ def ingested_files(
         if pipeline in (None, name):
             tell(
                 f"older commits are gone from the log, and what they took is not listed; in its Delta checkpoint"
-                f" pipeline {name} stands at sequence {found.state.sequence} ({describe_position(found.state)})"
+                f" pipeline {name} stands at sequence {found.position.sequence} ({describe_position(found.position)})"
             )
 
 
@@ -254,23 +254,23 @@ def checkpoints(table: DeltaRsTable, pipeline: str | None) -> Iterator[dict[str,
     for held in _held_txns(table):
         ledger = decode_ledger(held.commit.user_metadata) if held.commit is not None else None
         is_taken_back = ledger is not None and superseded.meets(ledger)
-        for state in states_in([held.txn]):
-            is_taken_back |= (state.pipeline, state.sequence) in taken_back
-            if state.quarantine.rolled_back is not None and not is_taken_back:
-                first, last = state.quarantine.rolled_back
-                taken_back.update((state.pipeline, sequence) for sequence in range(first, last + 1))
-            if pipeline in (None, state.pipeline):
+        for position in positions_in([held.txn]):
+            is_taken_back |= (position.pipeline, position.sequence) in taken_back
+            if position.quarantine.rolled_back is not None and not is_taken_back:
+                first, last = position.quarantine.rolled_back
+                taken_back.update((position.pipeline, sequence) for sequence in range(first, last + 1))
+            if pipeline in (None, position.pipeline):
                 yield {
-                    "pipeline": state.pipeline,
-                    "sequence": state.sequence,
+                    "pipeline": position.pipeline,
+                    "sequence": position.sequence,
                     "delta_version": held.version,
-                    "committed_at_ms": held.commit.timestamp_ms if held.commit is not None else state.taken_at_ms,
+                    "committed_at_ms": held.commit.timestamp_ms if held.commit is not None else position.taken_at_ms,
                     "files": len(ledger.entries) if ledger else None,
                     "records": ledger.records if ledger else None,
                     "bytes": sum(entry.size_bytes for entry in ledger.entries) if ledger else None,
-                    "run_id": state.run_id,
+                    "run_id": position.run_id,
                     "payload_bytes": len(held.txn.app_id),
-                    "in_progress": len(state.marks.in_progress),
+                    "in_progress": len(position.marks.in_progress),
                     "kind": ledger.kind if ledger else None,
                     "superseded": is_taken_back,
                     "in_log": held.commit is not None,
@@ -281,8 +281,8 @@ def payload_of(table: DeltaRsTable, pipeline: str | None, sequence: int) -> list
     """The payloads of this sequence, with the schema of the table as it was after their commit."""
     found = []
     for held in _held_txns(table):
-        for state in states_in([held.txn]):
-            if state.sequence == sequence and pipeline in (None, state.pipeline):
+        for position in positions_in([held.txn]):
+            if position.sequence == sequence and pipeline in (None, position.pipeline):
                 schema = table.ddl_at(held.version) if held.commit is not None else None
                 found.append(
                     held.place
@@ -292,7 +292,7 @@ def payload_of(table: DeltaRsTable, pipeline: str | None, sequence: int) -> list
     return found
 
 
-def find_state(table: DeltaRsTable, pipeline: str, sequence: int) -> Position | None:
+def find_position(table: DeltaRsTable, pipeline: str, sequence: int) -> Position | None:
     """The position of this sequence, wherever the log still has it."""
-    states = (state for held in _held_txns(table) for state in states_in([held.txn]))
+    states = (position for held in _held_txns(table) for position in positions_in([held.txn]))
     return next((s for s in states if (s.pipeline, s.sequence) == (pipeline, sequence)), None)

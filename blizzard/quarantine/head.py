@@ -28,7 +28,7 @@ def facts_of(table: DeltaTable | None, pipeline: str, table_id: str) -> Quaranti
     )
 
 
-def out_of_step(kind: Kind, message: str, root: str, state: Position) -> OutOfStep:
+def out_of_step(kind: Kind, message: str, root: str, position: Position) -> OutOfStep:
     way_out = {
         Kind.QUARANTINE_MOVED: "Set quarantine.path back to where it was; or, to go on with this one and leave those"
         " records where they are, run:",
@@ -38,8 +38,8 @@ def out_of_step(kind: Kind, message: str, root: str, state: Position) -> OutOfSt
         " is deleted:",
     }[kind]
     return OutOfStep(
-        f"the quarantine table at {root} does not go with this table's position of pipeline {state.pipeline!r}:"
-        f" {message}. Nothing was read. {way_out} blizzard dlq realign --pipeline {shlex.quote(state.pipeline)}, with"
-        f" the same --table and configuration.",
+        f"the quarantine table at {root} does not go with this table's position of pipeline {position.pipeline!r}:"
+        f" {message}. Nothing was read. {way_out} blizzard dlq realign --pipeline {shlex.quote(position.pipeline)},"
+        f" with the same --table and configuration.",
         kind=kind,
     )

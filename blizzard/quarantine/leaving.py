@@ -10,14 +10,14 @@ from blizzard.errors import Refused
 from blizzard.tasks.quarantine import Selection
 
 
-def leaving_rows(state: Position) -> Selection | None:
+def leaving_rows(position: Position) -> Selection | None:
     """The records that the commit of this state takes out of quarantine: replayed, or of batches taken back."""
-    if state.quarantine.rolled_back is not None:
-        first, last = state.quarantine.rolled_back
+    if position.quarantine.rolled_back is not None:
+        first, last = position.quarantine.rolled_back
         return Selection(
-            pipeline=state.pipeline, table_id=state.on.table_id, from_sequence=first, through_sequence=last
+            pipeline=position.pipeline, table_id=position.on.table_id, from_sequence=first, through_sequence=last
         )
-    return replayed_rows(state) if state.quarantine.replayed else None
+    return replayed_rows(position) if position.quarantine.replayed else None
 
 
 def replay_marks(selection: Selection) -> dict[str, str]:
@@ -31,9 +31,12 @@ def replay_marks(selection: Selection) -> dict[str, str]:
     return {name: str(value) for name, value in marks.items() if value is not None}
 
 
-def replayed_rows(state: Position) -> Selection:
+def replayed_rows(position: Position) -> Selection:
     return rows_of_replay(
-        state.quarantine.replayed, pipeline=state.pipeline, table_id=state.on.table_id, sequence=state.sequence
+        position.quarantine.replayed,
+        pipeline=position.pipeline,
+        table_id=position.on.table_id,
+        sequence=position.sequence,
     )
 
 

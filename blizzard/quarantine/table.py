@@ -70,19 +70,19 @@ class DeltaRsQuarantine:
     def store(self) -> Store:
         return open_store(self.root, self.access)
 
-    def announce(self, state: Position, files: Sequence[DataFile] = ()) -> Position:
+    def announce(self, position: Position, files: Sequence[DataFile] = ()) -> Position:
         """The state as it is to be committed. The quarantine table is made before the first commit that counts on it,
         so that the commit can name it: a changed quarantine.path is then known for what it is."""
-        if not changes_quarantine(state):
-            return state
+        if not changes_quarantine(position):
+            return position
         for file in files:
             self._require_written(file)
-        facts = facts_of(self.open(), state.pipeline, state.on.table_id)
-        state = lead_quarantine(state, exists=facts.sequence is not None)
-        if state.quarantine.head is None:
-            return state  # a rollback of a pipeline that never had a bad record
+        facts = facts_of(self.open(), position.pipeline, position.on.table_id)
+        position = lead_quarantine(position, exists=facts.sequence is not None)
+        if position.quarantine.head is None:
+            return position  # a rollback of a pipeline that never had a bad record
         table_id = facts.table_id or str(self.open_or_create().metadata().id)
-        return name_quarantine(state, table_id)
+        return name_quarantine(position, table_id)
 
     def _require_written(self, file: DataFile) -> None:
         info = self.store.stat(file.path)
@@ -94,66 +94,67 @@ class DeltaRsQuarantine:
                 kind=Kind.QUARANTINE_VANISHED,
             )
 
-    def settle(self, state: Position) -> None:
+    def settle(self, position: Position) -> None:
         """Make the table hold what this committed state named."""
         cause: Exception | None = None
         for attempt in range(_ATTEMPTS):
             self._wait_before(attempt)
             try:
-                return self._settle(state)
+                return self._settle(position)
             except BlizzardError:
                 raise
             except Exception as e:  # whatever it was: the table's own Txn says whether it landed
                 cause = e
-        then = f"The bad records of sequence {state.sequence} are on disk and named in the table's log."
+        then = f"The bad records of sequence {position.sequence} are on disk and named in the table's log."
         raise _cannot_write(cause, self.root, then) or Temporary(
-            f"the bad records of sequence {state.sequence} could not be added to the quarantine table at {self.root}"
+            f"the bad records of sequence {position.sequence} could not be added to the quarantine table at {self.root}"
             f" ({cause}). They are on disk and named in the table's log: the next run adds them.",
             kind=Kind.QUARANTINE_FAILED,
         ) from cause
 
-    def _settle(self, state: Position) -> None:
+    def _settle(self, position: Position) -> None:
         table = self.open()
-        if self._is_settled(table, state):
-            if table is not None and changes_quarantine(state):
+        if self._is_settled(table, position):
+            if table is not None and changes_quarantine(position):
                 log.sync_commit(self.store, int(table.version()))
             return
         table = self.open_or_create()
-        leaving = leaving_rows(state)
+        leaving = leaving_rows(position)
         if leaving is not None:
-            self._delete_from(table, leaving, self._stamp((f"blizzard-replay:{state.pipeline}", state.sequence)))
+            self._delete_from(table, leaving, self._stamp((f"blizzard-replay:{position.pipeline}", position.sequence)))
             reach("quarantine.replayed")
             table.update_incremental()
             # Asked again after the deletion: a Txn that is already loaded is no conflict to an append.
-            if self._is_settled(table, state):
+            if self._is_settled(table, position):
                 log.sync_commit(self.store, int(table.version()))
                 return
-        self._append(table, state)
+        self._append(table, position)
 
-    def is_settled(self, state: Position) -> bool:
+    def is_settled(self, position: Position) -> bool:
         """Whether the table holds what this committed state named. OutOfStep as for `settle`."""
-        return self._is_settled(self.open(), state)
+        return self._is_settled(self.open(), position)
 
-    def _is_settled(self, table: DeltaTable | None, state: Position) -> bool:
-        judgement = judge_quarantine(state, facts_of(table, state.pipeline, state.on.table_id))
+    def _is_settled(self, table: DeltaTable | None, position: Position) -> bool:
+        judgement = judge_quarantine(position, facts_of(table, position.pipeline, position.on.table_id))
         match judgement:
             case Settled():
                 return True
             case Unsettled():
                 return False
             case Misaligned(kind=kind, message=message):
-                raise out_of_step(kind, message, self.root, state)
+                raise out_of_step(kind, message, self.root, position)
 
-    def took_in(self, state: Position, sequences: Collection[int]) -> Collection[int]:
+    def took_in(self, position: Position, sequences: Collection[int]) -> Collection[int]:
         """Those of these sequences whose bad records were all added to the table: none was given up as lost."""
         table = self.open()
         if table is None:
             return ()
-        through = int(table.transaction_version(quarantine_app_id(state.pipeline, state.on.table_id)) or 0)
+        through = int(table.transaction_version(quarantine_app_id(position.pipeline, position.on.table_id)) or 0)
         return {
             n
             for n in sequences
-            if n <= through and table.transaction_version(lost_app_id(state.pipeline, state.on.table_id, n)) is None
+            if n <= through
+            and table.transaction_version(lost_app_id(position.pipeline, position.on.table_id, n)) is None
         }
 
     def open(self) -> DeltaTable | None:
@@ -316,21 +317,21 @@ class DeltaRsQuarantine:
         log.sync_commit(self.store, 0)
         return table
 
-    def _append(self, table: DeltaTable, state: Position) -> None:
+    def _append(self, table: DeltaTable, position: Position) -> None:
         files, lost = [], 0
-        for name in state.quarantine.pending:
+        for name in position.quarantine.pending:
             try:
                 files.append(read_footer(self.store, name))
             except FileNotFoundError:
-                self._tell_lost(name, "is no longer in", state)
+                self._tell_lost(name, "is no longer in", position)
                 lost += 1
             except pa.ArrowInvalid:
-                self._tell_lost(name, "is not whole in", state)
+                self._tell_lost(name, "is not whole in", position)
                 lost += 1
             except pa.ArrowException as e:
                 raise _damaged(join(self.root, name), e) from e
         reach("quarantine.before")
-        self.append(table, files, self.head_stamp(state, {state.sequence: lost} if lost else _NONE))
+        self.append(table, files, self.head_stamp(position, {position.sequence: lost} if lost else _NONE))
         reach("quarantine.after")
 
     def append(self, table: DeltaTable, files: Sequence[DataFile], stamp: CommitProperties) -> None:
@@ -345,27 +346,27 @@ class DeltaRsQuarantine:
         )
         log.sync_commit(self.store, log.newest_commit(self.store, int(table.version())))
 
-    def _tell_lost(self, name: str, how: str, state: Position) -> None:
+    def _tell_lost(self, name: str, how: str, position: Position) -> None:
         message = (
-            f"{name}, which holds bad records of sequence {state.sequence}, {how} the quarantine table's folder"
+            f"{name}, which holds bad records of sequence {position.sequence}, {how} the quarantine table's folder"
             f" {self.root}: was it moved, or vacuumed before it was added?"
         )
         if not self.accepts_loss:
             raise Refused(
                 f"{message} Put it back and run again; or give these records up with --accept-quarantine-loss, once. If"
                 f" their source files are still there, they can be read again after that, each once: blizzard"
-                f" checkpoint rollback --to {state.sequence - 1} --yes.",
+                f" checkpoint rollback --to {position.sequence - 1} --yes.",
                 kind=Kind.QUARANTINE_LOST,
             )
         self.progress.warn(f"{message} Given up, as told.")
 
-    def head_stamp(self, state: Position, lost: Mapping[int, int] = _NONE) -> CommitProperties:
+    def head_stamp(self, position: Position, lost: Mapping[int, int] = _NONE) -> CommitProperties:
         """What says that the table holds everything up to this state; `lost` counts the files that were given up, by
         sequence. In the same commit: whoever cleans the source later has to know that these are nowhere else."""
-        head = state.quarantine.head
-        sequence, batch_id = (state.sequence, None) if head is None else (head.sequence, head.batch_id)
-        given_up = [(lost_app_id(state.pipeline, state.on.table_id, n), files) for n, files in lost.items()]
-        return self.stamp_of(state.pipeline, state.on.table_id, sequence, head_number(batch_id), *given_up)
+        head = position.quarantine.head
+        sequence, batch_id = (position.sequence, None) if head is None else (head.sequence, head.batch_id)
+        given_up = [(lost_app_id(position.pipeline, position.on.table_id, n), files) for n, files in lost.items()]
+        return self.stamp_of(position.pipeline, position.on.table_id, sequence, head_number(batch_id), *given_up)
 
     def stamp_of(
         self, pipeline: str, table_id: str, sequence: int, head: int, *more: tuple[str, int]

@@ -10,7 +10,7 @@ from itertools import islice
 
 from blizzard.core.codec import FENCE_PREFIX
 from blizzard.core.explain import explain_recovery
-from blizzard.core.log import CommitFacts, states_in
+from blizzard.core.log import CommitFacts, positions_in
 from blizzard.core.position import Position, RecordsRead
 from blizzard.core.refuse import Refuse
 from blizzard.delta.table import DeltaRsTable
@@ -112,12 +112,12 @@ def _add_cleaned_up(table: DeltaRsTable, gathered: Gathered, problems: list[str]
         if txn.app_id.startswith(FENCE_PREFIX):
             gathered.of(txn.app_id.removeprefix(FENCE_PREFIX))
     newest: dict[str, Position] = {}
-    for state in states_in(checkpoint.txns if checkpoint else ()):
-        if state.sequence > (newest[state.pipeline].sequence if state.pipeline in newest else -1):
-            newest[state.pipeline] = state
-    for name, state in newest.items():
+    for position in positions_in(checkpoint.txns if checkpoint else ()):
+        if position.sequence > (newest[position.pipeline].sequence if position.pipeline in newest else -1):
+            newest[position.pipeline] = position
+    for name, position in newest.items():
         if gathered.of(name).newest is None:
-            gathered.of(name).remembered = state
+            gathered.of(name).remembered = position
 
 
 class _Quarantined:
@@ -151,49 +151,49 @@ class _Quarantined:
         )
         return tuple(sorted(found, key=lambda g: -g.records))
 
-    def pending(self, state: Position) -> int:
+    def pending(self, position: Position) -> int:
         try:
-            return 0 if self.quarantine.is_settled(state) else len(state.quarantine.pending)
+            return 0 if self.quarantine.is_settled(position) else len(position.quarantine.pending)
         except (BlizzardError, OSError, ValueError):
-            return len(state.quarantine.pending)
+            return len(position.quarantine.pending)
 
 
 def _pipeline(
     table: DeltaRsTable, name: str, found: PipelineRows, bad: _Quarantined, scan_commits: int
 ) -> PipelineFacts:
-    position = None
+    stands_at = None
     if found.newest is not None:
-        commit, state = found.newest
-        position = _position(state, commit.version, bad)
+        commit, position = found.newest
+        stands_at = _position(position, commit.version, bad)
     elif found.remembered is not None:
-        position = _position(found.remembered, None, bad)
+        stands_at = _position(found.remembered, None, bad)
     return PipelineFacts(
         name=name,
-        position=position,
+        position=stands_at,
         recovery=_recovery(table, name, scan_commits, bad),
         commits=tuple(found.rows),
         quarantine=bad.of(name),
     )
 
 
-def _position(state: Position, version: int | None, bad: _Quarantined) -> StandsAt:
-    source = state.marks
+def _position(position: Position, version: int | None, bad: _Quarantined) -> StandsAt:
+    source = position.marks
     marks = [("", source.last_committed_file)] if source.last_committed_file is not None else []
     marks += sorted(source.prefix_marks.items())
     return StandsAt(
-        source=state.source.root,
-        pattern=state.source.pattern,
-        sequence=state.sequence,
+        source=position.source.root,
+        pattern=position.source.pattern,
+        sequence=position.sequence,
         version=version,
-        taken_at_ms=state.taken_at_ms,
-        run_id=state.run_id,
+        taken_at_ms=position.taken_at_ms,
+        run_id=position.run_id,
         marks=tuple(marks[:_MAX_NAMES]),
         marks_count=len(marks),
         in_progress=tuple(_files(islice(sorted(source.in_progress.items()), _MAX_NAMES))),
         in_progress_count=len(source.in_progress),
-        held=tuple(HeldFile(path=p, why=why) for p, why in islice(sorted(state.seen.held_back.items()), _MAX_NAMES)),
-        held_count=len(state.seen.held_back),
-        pending_quarantine=bad.pending(state),
+        held=tuple(HeldFile(path=p, why=why) for p, why in islice(sorted(position.seen.held_back.items()), _MAX_NAMES)),
+        held_count=len(position.seen.held_back),
+        pending_quarantine=bad.pending(position),
     )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from blizzard.core.codec import FENCE_PREFIX, CodecError, decode_state
+from blizzard.core.codec import FENCE_PREFIX, CodecError, decode_position
 from blizzard.core.history import Superseded
 from blizzard.core.ledger import Ledger, decode_ledger
 from blizzard.core.log import CommitFacts, payloads
@@ -46,7 +46,7 @@ def gather(commits: Iterable[CommitFacts]) -> Gathered:
         ledger, found = decode_ledger(commit.user_metadata), _read_payloads(commit)
         taken_back = ledger is not None and superseded.meets(ledger)
         fences = {t.app_id.removeprefix(FENCE_PREFIX): t.version for t in commit.txns if _is_fence(t.app_id)}
-        states = {state.pipeline: state for state in found.states}
+        states = {position.pipeline: position for position in found.states}
         names = {*fences, *states, *((ledger.pipeline,) if ledger else ())}
         if found.is_rust:
             gathered.rust_versions.append(commit.version)
@@ -61,29 +61,29 @@ def gather(commits: Iterable[CommitFacts]) -> Gathered:
 def _take(
     pipeline: PipelineRows,
     commit: CommitFacts,
-    state: Position | None,
+    position: Position | None,
     ledger: Ledger | None,
     fence: int | None,
     taken_back: bool,
     problem: str | None,
 ) -> None:
-    if state is not None:
-        pipeline.newest = pipeline.newest or (commit, state)
-        _count_late(pipeline, state)
-    if fence == 0 and state is None and ledger is None:
+    if position is not None:
+        pipeline.newest = pipeline.newest or (commit, position)
+        _count_late(pipeline, position)
+    if fence == 0 and position is None and ledger is None:
         return  # it made the table and took nothing in
-    if state is None:
+    if position is None:
         problem = problem or "the commit has no payload"
     elif ledger is None:
         problem = "the ledger is missing or damaged: what the commit took in is not known"
     else:
         problem = None
-    sequences = (fence, state.sequence if state else None, ledger.sequence if ledger else None)
+    sequences = (fence, position.sequence if position else None, ledger.sequence if ledger else None)
     pipeline.rows.append(
         replace(
             _row(commit, ledger, taken_back),
             sequence=next((s for s in sequences if s is not None), None),
-            run_id=state.run_id if state else ledger.run_id if ledger else None,
+            run_id=position.run_id if position else ledger.run_id if ledger else None,
             problem=problem,
         )
     )
@@ -135,11 +135,11 @@ def _read_payloads(commit: CommitFacts) -> _Payloads:
     states, problem, is_rust = [], None, False
     for app_id in payloads(commit):
         try:
-            state = decode_state(app_id)
+            position = decode_position(app_id)
         except CodecError as e:
             problem = f"the payload is damaged ({e.kind}): {e}"
             continue
-        if isinstance(state, Position):
-            states.append(state)
-        is_rust |= isinstance(state, RustPosition)
+        if isinstance(position, Position):
+            states.append(position)
+        is_rust |= isinstance(position, RustPosition)
     return _Payloads(states=tuple(states), problem=problem, is_rust=is_rust)

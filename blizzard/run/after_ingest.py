@@ -44,22 +44,22 @@ class Cleaning:
     archive: Store | None
     keep_ms: int
 
-    def due_through(self, state: Position, commits: Iterable[CommitFacts], now_ms: int) -> int:
+    def due_through(self, position: Position, commits: Iterable[CommitFacts], now_ms: int) -> int:
         """The newest sequence with files that have been kept for long enough."""
-        for commit, ledger in ledgers_of(commits, state.pipeline):
-            if ledger.sequence <= state.cleaned.due_through:
+        for commit, ledger in ledgers_of(commits, position.pipeline):
+            if ledger.sequence <= position.cleaned.due_through:
                 break
             if commit.timestamp_ms <= now_ms - self.keep_ms and any(map(is_whole, ledger.entries)):
                 return ledger.sequence
-        return state.cleaned.due_through
+        return position.cleaned.due_through
 
     def run(
-        self, state: Position, commits: Iterable[CommitFacts], progress: Progress, quarantine: Quarantine
+        self, position: Position, commits: Iterable[CommitFacts], progress: Progress, quarantine: Quarantine
     ) -> Cleaned:
         """Deal with what a committed state says is to be cleaned."""
-        files, is_complete = find_ingested(state, commits), True
+        files, is_complete = find_ingested(position, commits), True
         try:
-            settled = _settled(files, state, quarantine)
+            settled = _settled(files, position, quarantine)
         except (OSError, BlizzardError) as e:
             progress.warn(f"source files with bad records are not {self._verb}: {e}. Tried again later.")
             files, settled, is_complete = [file for file in files if not file.quarantined_by], (), False
@@ -109,10 +109,10 @@ class Cleaning:
             raise OSError(f"its copy at {join(archive.root, name)} is not whole")
 
 
-def _settled(files: Iterable[Ingested], state: Position, quarantine: Quarantine) -> Collection[int]:
+def _settled(files: Iterable[Ingested], position: Position, quarantine: Quarantine) -> Collection[int]:
     """Of the sequences that put bad records of these files into quarantine, those whose records came there."""
     sequences = {sequence for file in files for sequence in file.quarantined_by}
-    return quarantine.took_in(state, sequences) if sequences else ()
+    return quarantine.took_in(position, sequences) if sequences else ()
 
 
 def _not_in_quarantine(file: Ingested, settled: Collection[int]) -> str | None:

@@ -98,7 +98,7 @@ class Committing:
             version = commit_batch(
                 self.table,
                 request,
-                checkpoint.state,
+                checkpoint.position,
                 planned_ms=intent.planned_ms,
                 attempts=self.attempts,
                 clock=self.clock,
@@ -109,7 +109,7 @@ class Committing:
             self.telemetry.commit_failed()
             raise
         self.telemetry.committed(
-            checkpoint.state,
+            checkpoint.position,
             intent.result,
             version=version,
             payload_bytes=len(checkpoint.app_id),

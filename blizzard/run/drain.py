@@ -51,7 +51,7 @@ class FirstSteps:
     """How a run begins: what it found, and the first batch; without one it is idle."""
 
     recovered: Resume | Fresh
-    state: Position | None  # None: the table is yet to be made
+    position: Position | None  # None: the table is yet to be made
     listed: Listed
     found: Unexpected
     plan: BatchPlan | None
@@ -84,73 +84,75 @@ class _Run:
             if self._ports.stop.requested():
                 return
             table = self._start.create_table()
-        state, listed = self._start.begin(table, whole)
-        self._held, self._young, begun_at = dict(listed.held), listed.held, state.sequence
-        self._summary.backlog_files = count_backlog(state.marks, listed.files, self._start.waiting)[0]
-        look = Look(listed, state, self._settings.late.grace_ms)
-        commits = CommitQueue(self._ports, self._settings, self._summary, table, state.on.delta_version, look)
+        position, listed = self._start.begin(table, whole)
+        self._held, self._young, begun_at = dict(listed.held), listed.held, position.sequence
+        self._summary.backlog_files = count_backlog(position.marks, listed.files, self._start.waiting)[0]
+        look = Look(listed, position, self._settings.late.grace_ms)
+        commits = CommitQueue(self._ports, self._settings, self._summary, table, position.on.delta_version, look)
         ingest = BatchIngest(self._ports, self._settings, self._summary, table, commits)
         with commits.finished_in_order():
             while True:
-                state = self._start.take_up_late(state)
-                if not self._goes_on(state, listed, commits):
+                position = self._start.take_up_late(position)
+                if not self._goes_on(position, listed, commits):
                     break
-                state = self._ingest_batch(state, listed, ingest, commits)
-            if self._renews(state):
-                commits.renew(state)
+                position = self._ingest_batch(position, listed, ingest, commits)
+            if self._renews(position):
+                commits.renew(position)
         if self._summary.sequence != begun_at:  # what is to be cleaned is committed
-            self._start.clean_up(state, table, self._summary.sequence or 0)
-        self._tell_held(state)
+            self._start.clean_up(position, table, self._summary.sequence or 0)
+        self._tell_held(position)
 
     def look_ahead(self) -> FirstSteps:
-        table, state = self._ports.place.open(), None
+        table, position = self._ports.place.open(), None
         if table is None:
             listed = self._start.list_for_new_table()
-            position = self._start.recover(None).marks
-            backlog = count_backlog(position, listed.files)
+            marks = self._start.recover(None).marks
+            backlog = count_backlog(marks, listed.files)
         else:
-            state, listed = self._start.begin(table)
-            backlog = count_backlog(state.marks, listed.files, self._start.waiting)
-            state = self._start.take_up_late(state)
-            position = state.marks
+            position, listed = self._start.begin(table)
+            backlog = count_backlog(position.marks, listed.files, self._start.waiting)
+            position = self._start.take_up_late(position)
+            marks = position.marks
         self._held = dict(listed.held)
-        is_idle = is_drained(position, listed.files, self._held)
+        is_idle = is_drained(marks, listed.files, self._held)
         assert self._start.recovered is not None  # or it would have refused
         return FirstSteps(
             recovered=self._start.recovered,
-            state=state,
+            position=position,
             listed=listed,
             found=self._start.found,
-            plan=None if is_idle else self._plan(position, listed, self._ports.ingestor.slots),
+            plan=None if is_idle else self._plan(marks, listed, self._ports.ingestor.slots),
             backlog=backlog,
-            renews=self._start.is_fragile or (is_idle and state is not None and self._renews(state)),
+            renews=self._start.is_fragile or (is_idle and position is not None and self._renews(position)),
         )
 
-    def _renews(self, state: Position) -> bool:
-        return self._start.renewal_due and state.sequence == self._summary.sequence and not self._summary.commits
+    def _renews(self, position: Position) -> bool:
+        return self._start.renewal_due and position.sequence == self._summary.sequence and not self._summary.commits
 
-    def _goes_on(self, state: Position, listed: Listed, commits: CommitQueue) -> bool:
+    def _goes_on(self, position: Position, listed: Listed, commits: CommitQueue) -> bool:
         limit = self._settings.max_batches
         return not (
             self._ports.stop.requested()
             or (limit is not None and self._summary.commits + commits.pending >= limit)
-            or is_drained(state.marks, listed.files, self._held)
+            or is_drained(position.marks, listed.files, self._held)
         )
 
-    def _ingest_batch(self, state: Position, listed: Listed, ingest: BatchIngest, commits: CommitQueue) -> Position:
+    def _ingest_batch(self, position: Position, listed: Listed, ingest: BatchIngest, commits: CommitQueue) -> Position:
         """Read one batch, queue its commit, and return the state the next one is planned on."""
         planned_ms, slots = self._ports.clock.now_ms(), self._ports.ingestor.slots
-        plan = self._plan(state.marks, listed, slots)
-        self._ports.progress.planned(plan, sequence=state.sequence + 1, backlog_files=self._summary.backlog_files or 0)
-        state, result = ingest.run(plan, state, planned_ms=planned_ms)
+        plan = self._plan(position.marks, listed, slots)
+        self._ports.progress.planned(
+            plan, sequence=position.sequence + 1, backlog_files=self._summary.backlog_files or 0
+        )
+        position, result = ingest.run(plan, position, planned_ms=planned_ms)
         changed = dict.fromkeys(result.changed, "changed after it was listed")
         self._held |= changed | result.unreadable
         tell(self._ports.progress, tuple(changed), "left to the next run: they changed after they were listed")
         tell(self._ports.progress, tuple(result.unreadable), "left to the next run: they cannot be read to their end")
         if not result.slices:
-            return state
+            return position
         held = self._held | self._start.given_up
-        return commits.add(state, plan, result, planned_ms=planned_ms, held=held)
+        return commits.add(position, plan, result, planned_ms=planned_ms, held=held)
 
     def _plan(self, position: Marks, listed: Listed, slots: int) -> BatchPlan:
         try:
@@ -171,10 +173,10 @@ class _Run:
             )
             raise Refused(f"{e}. Nothing more was read. {way_out}.", kind=Kind.TOO_MANY_PREFIXES) from e
 
-    def _tell_held(self, state: Position) -> None:
+    def _tell_held(self, position: Position) -> None:
         """One file's trouble must not stop the others; trouble with all of them is no good end."""
         self._summary.held_files = len(self._held)
-        named = state.marks.in_progress  # of files that are only young, those that the mark has passed
+        named = position.marks.in_progress  # of files that are only young, those that the mark has passed
         held = {path: why for path, why in self._held.items() if path in named or path not in self._young}
         if len(held) > self._settings.max_held_files:
             raise BadData(

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from blizzard.core.batch import find_passed, next_state, renewed_state
+from blizzard.core.batch import find_passed, next_position, renewed_position
 from blizzard.core.look import Look
 from blizzard.core.position import Position
 from blizzard.core.quarantine import name_quarantine
@@ -95,7 +95,7 @@ class CommitQueue:
 
     def add(
         self,
-        state: Position,
+        position: Position,
         plan: BatchPlan,
         result: BatchResult,
         *,
@@ -103,8 +103,8 @@ class CommitQueue:
         held: Mapping[str, str] | None = None,
     ) -> Position:
         """Commit the batch behind those before it. Returns the state that its commit will hold."""
-        after = next_state(
-            state,
+        after = next_position(
+            position,
             plan,
             result,
             batch_id=result.batch_id or new_batch_id(),
@@ -112,15 +112,15 @@ class CommitQueue:
             held=held,
             look=self._look,
         )
-        late = find_passed(state.marks, result)
+        late = find_passed(position.marks, result)
         self._begin(Intent(position=after, result=result, planned_ms=planned_ms, late=late))
         self._settle(while_more_than=self._settings.max_inflight - 1)
         return after
 
-    def renew(self, state: Position, why: str = _NOTHING_NEW) -> Position:
+    def renew(self, position: Position, why: str = _NOTHING_NEW) -> Position:
         """Commit the position once more, without data. Returns the state that its commit will hold."""
         now_ms = self._ports.clock.now_ms()
-        after = renewed_state(state, batch_id=new_batch_id(), now_ms=now_ms)
+        after = renewed_position(position, batch_id=new_batch_id(), now_ms=now_ms)
         self._begin(Intent(position=after, planned_ms=now_ms, kind="renewal"))
         self._ports.progress.note(f"{why} (sequence {after.sequence})")
         return after

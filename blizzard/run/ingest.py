@@ -34,12 +34,12 @@ class BatchIngest:
         self._ports, self._settings, self._summary = ports, settings, summary
         self._table, self._commits = table, commits
 
-    def run(self, plan: BatchPlan, state: Position, *, planned_ms: int) -> tuple[Position, BatchResult]:
+    def run(self, plan: BatchPlan, position: Position, *, planned_ms: int) -> tuple[Position, BatchResult]:
         """The result, and the state before it: under another schema if columns were added on the way."""
         ticket = BatchTicket(
-            sequence=state.sequence + 1,
+            sequence=position.sequence + 1,
             planned_ms=planned_ms,
-            table_id=state.on.table_id,
+            table_id=position.on.table_id,
             batch_id=new_batch_id(),
         )
         started = time.monotonic()
@@ -62,7 +62,7 @@ class BatchIngest:
         # That of the files, not the table's: the table may have been changed, and seen again, while they were written.
         written_under = self._ports.ingestor.schema_fingerprint
         result = replace(self._within_limits(result), batch_id=ticket.batch_id)
-        return replace(state, on=replace(state.on, schema_fingerprint=written_under)), result
+        return replace(position, on=replace(position.on, schema_fingerprint=written_under)), result
 
     def _read(self, plan: BatchPlan, ticket: BatchTicket) -> BatchResult:
         result = self._ports.ingestor.run(plan, ticket=ticket, stop=self._commits)

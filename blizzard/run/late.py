@@ -43,34 +43,37 @@ class FilesToTakeUp:
     def waiting(self) -> tuple[str, ...]:
         return tuple(self._waiting)
 
-    def decide(self, found: Unexpected, state: Position, listed: Listed) -> Position:
+    def decide(self, found: Unexpected, position: Position, listed: Listed) -> Position:
         """The state to plan on. Raises where the policy is not to go on."""
         self._listed, self.found = listed, found
-        self.given_up |= {path: why for path, why in state.seen.held_back.items() if why in GIVEN_UP}
+        self.given_up |= {path: why for path, why in position.seen.held_back.items() if why in GIVEN_UP}
         self._summary.late_files, self._summary.rewritten_files = len(found.late), len(found.rewritten)
         why = "they sort at or before the mark and were never ingested"
         self._apply(found.late, self._policy.late, "late", why)
         self._apply(found.rewritten, self._policy.rewritten, "rewritten", "they changed after they were ingested")
         self._apply_unclear(found.unclear)
         self._waiting += files_to_take_up(found, self._policy)
-        state = self._forget_gone(state, listed)
-        return state if self._waiting else self._looked(state, listed)
+        position = self._forget_gone(position, listed)
+        return position if self._waiting else self._looked(position, listed)
 
-    def take_up(self, state: Position) -> Position:
+    def take_up(self, position: Position) -> Position:
         """Name waiting files, so that the next plan has them; a few at a time."""
-        taken = self._some(state.marks)
+        taken = self._some(position.marks)
         if not taken or self._listed is None:
-            return state
+            return position
         self._waiting = self._waiting[len(taken) :]
-        files = dict(state.marks.files) | {path: RecordsRead(records=0) for path in taken}
-        held_back = {**state.seen.held_back, **{path: self.given_up[path] for path in taken if path in self.given_up}}
-        seen = replace(state.seen, held_back=held_back)
-        state = replace(state, marks=replace(state.marks, files=files), seen=seen)
-        return state if self._waiting else self._looked(state, self._listed)
+        files = dict(position.marks.files) | {path: RecordsRead(records=0) for path in taken}
+        held_back = {
+            **position.seen.held_back,
+            **{path: self.given_up[path] for path in taken if path in self.given_up},
+        }
+        seen = replace(position.seen, held_back=held_back)
+        position = replace(position, marks=replace(position.marks, files=files), seen=seen)
+        return position if self._waiting else self._looked(position, self._listed)
 
-    def _some(self, state: Marks) -> list[str]:
+    def _some(self, marks: Marks) -> list[str]:
         """As many of the waiting files as a payload can name beside those that it names already."""
-        named = state.in_progress
+        named = marks.in_progress
         room, count = _AT_ONCE_BYTES - sum(map(entry_bytes, named)), 0
         for path in self._waiting[: max(0, _AT_ONCE - len(named))]:
             room -= entry_bytes(path)
@@ -112,31 +115,31 @@ class FilesToTakeUp:
             f"late or rewritten, no ledger is left that says which; {_DONE[self._policy.unclear]}",
         )
 
-    def _forget_gone(self, state: Position, listed: Listed) -> Position:
+    def _forget_gone(self, position: Position, listed: Listed) -> Position:
         """Files that were held back before anything was taken of them, and are no longer in the source."""
         gone = tuple(
             path
-            for path, progress in sorted(state.marks.in_progress.items())
+            for path, progress in sorted(position.marks.in_progress.items())
             if progress.records == 0 and find_file(listed.files, path) is None
         )
         if not gone:
-            return state
+            return position
         tell(self._progress, gone, "gone from the source before anything of them was read")
-        files = {path: p for path, p in state.marks.files.items() if path not in gone}
-        return replace(state, marks=replace(state.marks, files=files))
+        files = {path: p for path, p in position.marks.files.items() if path not in gone}
+        return replace(position, marks=replace(position.marks, files=files))
 
-    def _looked(self, state: Position, listed: Listed) -> Position:
+    def _looked(self, position: Position, listed: Listed) -> Position:
         """With what this look says about the next one; only once everything late that it found has been named."""
         if not listed.is_full:
-            return state
-        seen = replace(state.seen, relist_watermark_ms=listed.at_ms, relist_names=len(listed.files))
-        young = young_files(listed.files, replace(state, seen=seen), self._policy.grace_ms)
+            return position
+        seen = replace(position.seen, relist_watermark_ms=listed.at_ms, relist_names=len(listed.files))
+        young = young_files(listed.files, replace(position, seen=seen), self._policy.grace_ms)
         seen, settled = replace(seen, young_names=digest_files(young)), self.found.settled_names
         if settled is not None:
             if files_to_take_up(self.found, self._policy):  # they are named now
-                settled = digest_files(settled_files(listed.files, state))
+                settled = digest_files(settled_files(listed.files, position))
             seen = replace(seen, settled_names=settled, names_compared_ms=listed.at_ms)
-        return replace(state, seen=seen)
+        return replace(position, seen=seen)
 
 
 def _listed_names(paths: tuple[str, ...]) -> str:

@@ -42,8 +42,8 @@ class CommitRequest:
         return cls(
             app_id=checkpoint.app_id,
             fence_app_id=checkpoint.fence_app_id,
-            sequence=checkpoint.state.sequence,
-            last_updated_ms=checkpoint.state.taken_at_ms,
+            sequence=checkpoint.position.sequence,
+            last_updated_ms=checkpoint.position.taken_at_ms,
             ledger=checkpoint.ledger,
             files=files,
         )
@@ -127,21 +127,21 @@ class TableWithFiles(Table, Protocol):
 class Quarantine(Protocol):
     """Where bad records go."""
 
-    def announce(self, state: Position, files: Sequence[DataFile] = ()) -> Position:
+    def announce(self, position: Position, files: Sequence[DataFile] = ()) -> Position:
         """The state as it is to be committed: if its commit changes the quarantine, it names the quarantine table.
         Raises where one of the files of its bad records is not there as it was written."""
 
-    def settle(self, state: Position) -> None:
+    def settle(self, position: Position) -> None:
         """Make the quarantine hold the bad records this committed state named; each once, however often it is asked.
         OutOfStep where it is not the quarantine that the state was written with, or not as far."""
 
-    def is_settled(self, state: Position) -> bool:
+    def is_settled(self, position: Position) -> bool:
         """Whether it holds them already. Raises as `settle` does."""
 
     def count(self, pipeline: str | None = None, table_id: str | None = None) -> int:
         """How many records it holds, of this pipeline and table or of all."""
 
-    def took_in(self, state: Position, sequences: Collection[int]) -> Collection[int]:
+    def took_in(self, position: Position, sequences: Collection[int]) -> Collection[int]:
         """Those of these sequences of the pipeline whose bad records all came here. What a person did with them
         afterwards does not matter."""
 
@@ -221,11 +221,11 @@ class Telemetry(Protocol):
     """What is counted and timed while a run goes."""
 
     def recovered(self, path: str, seconds: float) -> None: ...
-    def stands_at(self, state: Position) -> None: ...
+    def stands_at(self, position: Position) -> None: ...
     def listed(self, *, files: int, stored_bytes: int, late: int, seconds: float) -> None: ...
     def ingested(self, result: BatchResult, seconds: float) -> None: ...
     def committed(
-        self, state: Position, result: BatchResult, *, version: int, payload_bytes: int, seconds: float
+        self, position: Position, result: BatchResult, *, version: int, payload_bytes: int, seconds: float
     ) -> None: ...
     def commit_failed(self) -> None: ...
     def failed(self, kind: str) -> None: ...
@@ -235,11 +235,11 @@ class NoTelemetry:
     """Nobody is counting."""
 
     def recovered(self, path: str, seconds: float) -> None: ...
-    def stands_at(self, state: Position) -> None: ...
+    def stands_at(self, position: Position) -> None: ...
     def listed(self, *, files: int, stored_bytes: int, late: int, seconds: float) -> None: ...
     def ingested(self, result: BatchResult, seconds: float) -> None: ...
     def committed(
-        self, state: Position, result: BatchResult, *, version: int, payload_bytes: int, seconds: float
+        self, position: Position, result: BatchResult, *, version: int, payload_bytes: int, seconds: float
     ) -> None: ...
     def commit_failed(self) -> None: ...
     def failed(self, kind: str) -> None: ...

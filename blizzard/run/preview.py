@@ -47,18 +47,18 @@ class NothingSettled:
     quarantine: Quarantine
     unsettled: list[Position] = field(default_factory=list)
 
-    def announce(self, state: Position, files: Sequence[DataFile] = ()) -> Position:
+    def announce(self, position: Position, files: Sequence[DataFile] = ()) -> Position:
         raise NotImplementedError("a plan commits nothing")
 
-    def settle(self, state: Position) -> None:
-        if not self.quarantine.is_settled(state):
-            self.unsettled.append(state)
+    def settle(self, position: Position) -> None:
+        if not self.quarantine.is_settled(position):
+            self.unsettled.append(position)
 
-    def is_settled(self, state: Position) -> bool:
-        return self.quarantine.is_settled(state)
+    def is_settled(self, position: Position) -> bool:
+        return self.quarantine.is_settled(position)
 
-    def took_in(self, state: Position, sequences: Collection[int]) -> Collection[int]:
-        return self.quarantine.took_in(state, sequences)
+    def took_in(self, position: Position, sequences: Collection[int]) -> Collection[int]:
+        return self.quarantine.took_in(position, sequences)
 
     def count(self, pipeline: str | None = None, table_id: str | None = None) -> int:
         return self.quarantine.count(pipeline, table_id)
@@ -133,7 +133,7 @@ def plan_nothing(listed: Listed) -> dict[str, Any]:
     """Where no record is found that a new table could be made for, a run ends before it begins."""
     first = FirstSteps(
         recovered=Fresh(marks=Marks(), start_from=None),
-        state=None,
+        position=None,
         listed=listed,
         found=Unexpected(),
         plan=None,
@@ -144,11 +144,11 @@ def plan_nothing(listed: Listed) -> dict[str, Any]:
 
 
 def _shown(first: FirstSteps) -> dict[str, Any]:
-    source = first.state.marks if first.state is not None else first.recovered.marks
+    source = first.position.marks if first.position is not None else first.recovered.marks
     files, stored_bytes = first.backlog
     return {
         "recovery": first.recovered.path,
-        "creates_table": first.state is None and first.plan is not None,
+        "creates_table": first.position is None and first.plan is not None,
         "mark": source.last_committed_file,
         "prefix_marks": dict(source.prefix_marks),
         "listed_files": len(first.listed.files),
@@ -173,11 +173,11 @@ def _shown(first: FirstSteps) -> dict[str, Any]:
 
 def _cleans_through(first: FirstSteps) -> int | None:
     """The sequence up to which source files would be archived or deleted at once."""
-    before, after = first.recovered, first.state
+    before, after = first.recovered, first.position
     if (
         not isinstance(before, Resume)
         or after is None
-        or after.cleaned.done_through == before.state.cleaned.done_through
+        or after.cleaned.done_through == before.position.cleaned.done_through
     ):
         return None
     return after.cleaned.done_through

@@ -20,32 +20,32 @@ def recovery_with_quarantine(
     recovery = decide_recovery(facts, pipeline=pipeline, source=None, start_from=None)
     if quarantine is not None and isinstance(recovery, Resume):
         try:
-            quarantine.is_settled(recovery.state)
+            quarantine.is_settled(recovery.position)
         except OutOfStep as e:
-            if not _is_overtaken(table, recovery.state, since=recovery.version):
+            if not _is_overtaken(table, recovery.position, since=recovery.version):
                 return facts, Refuse(kind=e.kind, message=str(e))
     return facts, recovery
 
 
-def settle(quarantine: Quarantine, table: Table, state: Position, *, since: int) -> None:
+def settle(quarantine: Quarantine, table: Table, position: Position, *, since: int) -> None:
     """Make the quarantine hold what this state named. `since` is the version that the state was found in.
 
     Whoever commits on top of it has settled it first: then there is nothing left to do, and the quarantine is ahead.
     """
     try:
-        quarantine.settle(state)
+        quarantine.settle(position)
     except OutOfStep:
-        if not _is_overtaken(table, state, since=since):
+        if not _is_overtaken(table, position, since=since):
             raise
 
 
-def _is_overtaken(table: Table, state: Position, *, since: int) -> bool:
-    later = (fence_version(commit, state.pipeline) for commit in table.commits_after(since))
-    return any(sequence is not None and sequence > state.sequence for sequence in later)
+def _is_overtaken(table: Table, position: Position, *, since: int) -> bool:
+    later = (fence_version(commit, position.pipeline) for commit in table.commits_after(since))
+    return any(sequence is not None and sequence > position.sequence for sequence in later)
 
 
-def settle_replaced(quarantine: Quarantine, table: Table, state: Position) -> None:
+def settle_replaced(quarantine: Quarantine, table: Table, position: Position) -> None:
     """What a position that is about to be replaced left pending. If the quarantine is out of step, the next run says
     so: to refuse here would leave no way out where the position cannot be used, since realigning needs one."""
     with suppress(OutOfStep):
-        settle(quarantine, table, state, since=table.version)
+        settle(quarantine, table, position, since=table.version)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from blizzard.core.adopt import Adoption, adoption_warnings, check_rust_reader, decide_adoption
 from blizzard.core.bad import BadPolicy
-from blizzard.core.batch import RunIdentity, state_before
+from blizzard.core.batch import RunIdentity, position_before
 from blizzard.core.kinds import Kind
 from blizzard.core.late import (
     EVERYTHING,
@@ -70,7 +70,7 @@ def check_start_from(start_from: StartFrom | None, listing: Sequence[SourceFile]
         )
 
 
-def state_to_go_on_from(
+def decide_start(
     table: Table | None,
     *,
     pipeline: str,
@@ -159,38 +159,38 @@ class Start:
         if there is one already."""
         if whole is None and self._settings.start_from is not None and self._settings.start_from.adopts:
             whole = self._look(EVERYTHING)
-        state = self.go_on(table, whole.files if whole is not None else ())
+        position = self.go_on(table, whole.files if whole is not None else ())
         if self.is_fragile and not self._ports.stop.requested():
-            state = self._renew_at_once(table, state)
-        scope = plan_listing(state, self._settings.late, now_ms=self._ports.source.now_ms())
+            position = self._renew_at_once(table, position)
+        scope = plan_listing(position, self._settings.late, now_ms=self._ports.source.now_ms())
         started = time.monotonic()
         listed = whole or self._look(scope)
         self._listing_s = time.monotonic() - started
         self._check_names(listed)
-        if state.sequence == 0 and whole is None:  # with the names at hand more can be told about it
+        if position.sequence == 0 and whole is None:  # with the names at hand more can be told about it
             self._decide(table, listed.files)
-        if not is_drained(state.marks, listed.files, listed.held):
+        if not is_drained(position.marks, listed.files, listed.held):
             self._ports.ingestor.prepare()
-        return self._compare(state, listed, table, asked_for_all=scope.is_full)
+        return self._compare(position, listed, table, asked_for_all=scope.is_full)
 
     def go_on(self, table: Table, listing: Sequence[SourceFile] = ()) -> Position:
         """The state to go on from, with nothing left pending."""
         recovery = self.recover(table, listing)
         if isinstance(recovery, Resume):
             # What the last commit left pending comes before new work.
-            settle(self._ports.quarantine, table, recovery.state, since=recovery.version)
-            age_ms = self._ports.clock.now_ms() - recovery.state.taken_at_ms
+            settle(self._ports.quarantine, table, recovery.position, since=recovery.version)
+            age_ms = self._ports.clock.now_ms() - recovery.position.taken_at_ms
             self.renewal_due = table.txn_retention_ms is not None and age_ms > table.txn_retention_ms // 4
             # Behind many commits of others it would take long to find, by every run until the next batch.
             self.renewal_due |= table.version - recovery.version > self._settings.scan_commits
             self.renewal_due |= recovery.is_judged  # else the whole log is read again by every run until then
             self.is_fragile = recovery.path in _UNUSUAL_PATHS
-        state = self._state_before(recovery, table)
+        position = self._position_before(recovery, table)
         if isinstance(recovery, Fresh):  # a quarantine that knows this pipeline is of a table that was put back
-            settle(self._ports.quarantine, table, state, since=table.version)
+            settle(self._ports.quarantine, table, position, since=table.version)
         self._check_table(table)
-        self._ports.telemetry.stands_at(recovery.state if isinstance(recovery, Resume) else state)
-        return state
+        self._ports.telemetry.stands_at(recovery.position if isinstance(recovery, Resume) else position)
+        return position
 
     def _look(self, scope: Scope) -> Listed:
         """A listing, with nothing hidden that a deletion has left half done."""
@@ -201,16 +201,16 @@ class Start:
             listed = self._ports.source.look(scope)
         return listed
 
-    def _renew_at_once(self, table: Table, state: Position) -> Position:
+    def _renew_at_once(self, table: Table, position: Position) -> Position:
         """The position goes into a commit of its own before anything is listed or read: whatever then stops this run,
         an OPTIMIZE or a log cleanup cannot make the next one lose it."""
-        commits = CommitQueue(self._ports, self._settings, self._summary, table, state.on.delta_version)
-        renewed = commits.renew(state, "the position is committed once more, so that the log holds it again")
+        commits = CommitQueue(self._ports, self._settings, self._summary, table, position.on.delta_version)
+        renewed = commits.renew(position, "the position is committed once more, so that the log holds it again")
         try:
             commits.wait()
         except Temporary as e:  # an idle run is as good without it
             self._ports.progress.warn(f"the position could not be committed once more: {e}")
-            return state
+            return position
         table.refresh()
         self.renewal_due = False
         # What others commit after that very version is looked at before the next commit.
@@ -238,7 +238,7 @@ class Start:
         return recovery
 
     def _decide(self, table: Table | None, listing: Sequence[SourceFile]) -> Resume | Fresh:
-        return state_to_go_on_from(
+        return decide_start(
             table,
             pipeline=self._settings.pipeline,
             source=self._ports.source.identity,
@@ -255,9 +255,9 @@ class Start:
             raise Refused("the table was created and is gone again", kind=Kind.TABLE_CREATE)
         return table
 
-    def take_up_late(self, state: Position) -> Position:
+    def take_up_late(self, position: Position) -> Position:
         """Name late files, so that they are read although their mark has passed them."""
-        return self._files.take_up(state)
+        return self._files.take_up(position)
 
     def _check_table(self, table: Table) -> None:
         """The table opened here may not be the one looked at before Spark came up."""
@@ -267,7 +267,7 @@ class Start:
                 "the table's schema was changed, or another driver made it. Run again.", kind=Kind.SCHEMA_CHANGED
             )
 
-    def _state_before(self, recovery: Resume | Fresh, table: Table) -> Position:
+    def _position_before(self, recovery: Resume | Fresh, table: Table) -> Position:
         newest = next(table.scan_back(), None)
         timestamp_ms = newest.timestamp_ms if newest is not None else 0
         identity = RunIdentity(
@@ -277,62 +277,64 @@ class Start:
             table_id=table.table_id,
             schema_fingerprint=table.schema_fingerprint,
         )
-        state = state_before(recovery, identity, version=table.version, timestamp_ms=timestamp_ms)
+        position = position_before(recovery, identity, version=table.version, timestamp_ms=timestamp_ms)
         if isinstance(recovery, Fresh) and recovery.start_from == ADOPTED:
-            state = as_looked_at(state, self._ports.source.now_ms())
-        self._summary.delta_version, self._summary.sequence = state.on.delta_version, state.sequence
-        return state
+            position = as_looked_at(position, self._ports.source.now_ms())
+        self._summary.delta_version, self._summary.sequence = position.on.delta_version, position.sequence
+        return position
 
     def _compare(
-        self, state: Position, listed: Listed, table: Table, *, asked_for_all: bool
+        self, position: Position, listed: Listed, table: Table, *, asked_for_all: bool
     ) -> tuple[Position, Listed]:
         """The listing held against the position and the ledgers."""
-        found = self._unexpected(state, listed, table)
+        found = self._unexpected(position, listed, table)
         if found.unclear and not listed.is_full:  # with all names at hand more can be told
             listed, asked_for_all = self._look(EVERYTHING), True
-            found = self._unexpected(state, listed, table)
-        refusal = check_in_progress(state.marks, listed.files)
+            found = self._unexpected(position, listed, table)
+        refusal = check_in_progress(position.marks, listed.files)
         if refusal is not None:
             raise Refused(refusal.message, kind=refusal.kind)
         # A folder is listed whole by every run, asked or not: that alone is no news.
-        is_new_look = asked_for_all and (state.seen.relist_names or 0) > self._settings.late.relist_max_names
+        is_new_look = asked_for_all and (position.seen.relist_names or 0) > self._settings.late.relist_max_names
         # What is left alone is told by every run for a while, and then no longer looked for in all ledgers each time.
-        is_old_news = listed.at_ms - (state.seen.relist_watermark_ms or 0) > self._settings.late.grace_ms
+        is_old_news = listed.at_ms - (position.seen.relist_watermark_ms or 0) > self._settings.late.grace_ms
         is_settled = bool(found.unclear or (is_old_news and (found.late or found.rewritten)))
         # Else every idle run would read all ledgers again, because a file was taken away.
         is_long = found.settled_names is not None and not found and found.commits_read > self._settings.scan_commits
         self.renewal_due |= is_new_look or is_long or (listed.is_full and is_settled)
-        state = self._files.decide(found, state, listed)
-        files, stored_bytes = count_backlog(state.marks, listed.files, self.waiting)
+        position = self._files.decide(found, position, listed)
+        files, stored_bytes = count_backlog(position.marks, listed.files, self.waiting)
         self._ports.telemetry.listed(
             files=files, stored_bytes=stored_bytes, late=len(found.late), seconds=self._listing_s
         )
-        return self._clean(state, table), listed
+        return self._clean(position, table), listed
 
-    def _clean(self, state: Position, table: Table) -> Position:
+    def _clean(self, position: Position, table: Table) -> Position:
         """Archive or delete, where that is asked for, what a commit has said will be; and say what comes next."""
         cleaning = self._settings.cleaning
-        if cleaning is None or state.sequence == 0:
-            return state
-        if state.cleaned.done_through < state.cleaned.due_through and self.clean_up(state, table, state.sequence):
-            state = replace(state, cleaned=replace(state.cleaned, done_through=state.cleaned.due_through))
+        if cleaning is None or position.sequence == 0:
+            return position
+        if position.cleaned.done_through < position.cleaned.due_through and self.clean_up(
+            position, table, position.sequence
+        ):
+            position = replace(position, cleaned=replace(position.cleaned, done_through=position.cleaned.due_through))
             self.renewal_due = True  # else an idle pipeline would look at them again each time
-        through = cleaning.due_through(state, table.scan_back(), self._ports.clock.now_ms())
-        self.renewal_due |= through > state.cleaned.due_through
-        return replace(state, cleaned=replace(state.cleaned, due_through=through))
+        through = cleaning.due_through(position, table.scan_back(), self._ports.clock.now_ms())
+        self.renewal_due |= through > position.cleaned.due_through
+        return replace(position, cleaned=replace(position.cleaned, due_through=through))
 
-    def clean_up(self, state: Position, table: Table, sequence: int) -> bool:
+    def clean_up(self, position: Position, table: Table, sequence: int) -> bool:
         """What `state`, committed under this sequence, says is to be cleaned. Whether nothing of it is left."""
         cleaning = self._settings.cleaning
-        if cleaning is None or state.cleaned.done_through == state.cleaned.due_through:
+        if cleaning is None or position.cleaned.done_through == position.cleaned.due_through:
             return False
-        later = (fence_version(commit, state.pipeline) for commit in table.commits_after(state.on.delta_version))
+        later = (fence_version(commit, position.pipeline) for commit in table.commits_after(position.on.delta_version))
         if any(found is not None and found > sequence for found in later):
             return False  # somebody has moved the position meanwhile
-        cleaned = cleaning.run(state, table.scan_back(), self._ports.progress, self._ports.quarantine)
+        cleaned = cleaning.run(position, table.scan_back(), self._ports.progress, self._ports.quarantine)
         self._summary.cleaned_files += cleaned.done
         self._summary.kept_files = cleaned.kept
         return cleaned.is_complete
 
-    def _unexpected(self, state: Position, listed: Listed, table: Table) -> Unexpected:
-        return compare_with_ledgers(listed, state, table.scan_back(), self._settings.late)
+    def _unexpected(self, position: Position, listed: Listed, table: Table) -> Unexpected:
+        return compare_with_ledgers(listed, position, table.scan_back(), self._settings.late)

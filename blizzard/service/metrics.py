@@ -106,17 +106,17 @@ class PrometheusTelemetry:
         self._recoveries["replay" if path == "ledgers" else path].inc()
         self._stages["recover"].observe(seconds)
 
-    def stands_at(self, state: Position) -> None:
+    def stands_at(self, position: Position) -> None:
         """Where the pipeline stands before anything of this run is committed."""
-        self._newest = state.sequence
-        if state.sequence:
-            self._committed_at_s = state.taken_at_ms / 1000
-            self._set(self._sequence, state.sequence)
-        self._set_state(state)
+        self._newest = position.sequence
+        if position.sequence:
+            self._committed_at_s = position.taken_at_ms / 1000
+            self._set(self._sequence, position.sequence)
+        self._set_state(position)
 
-    def _set_state(self, state: Position) -> None:
-        self._set(self._state_files, len(state.marks.files))
-        self._set(self._held, len(state.seen.held_back))
+    def _set_state(self, position: Position) -> None:
+        self._set(self._state_files, len(position.marks.files))
+        self._set(self._held, len(position.seen.held_back))
 
     def listed(self, *, files: int, stored_bytes: int, late: int, seconds: float) -> None:
         self._backlog = (files, stored_bytes)
@@ -134,9 +134,9 @@ class PrometheusTelemetry:
         self._set(self._rate, result.bytes_read / max(seconds, 1e-3))
 
     def committed(
-        self, state: Position, result: BatchResult, *, version: int, payload_bytes: int, seconds: float
+        self, position: Position, result: BatchResult, *, version: int, payload_bytes: int, seconds: float
     ) -> None:
-        self._committed_at_s, self._newest = self._now_s(), state.sequence
+        self._committed_at_s, self._newest = self._now_s(), position.sequence
         finished = [s for s in result.slices if s.finished]
         self._commits.inc()
         self._records.inc(result.rows)
@@ -144,9 +144,9 @@ class PrometheusTelemetry:
         self._files.inc(len(finished))
         self._bad.inc(result.bad)
         self._bad_files.inc(sum(s.broken is not None for s in finished))
-        self._set_state(state)
+        self._set_state(position)
         self._set(self._payload, payload_bytes)
-        self._set(self._sequence, state.sequence)
+        self._set(self._sequence, position.sequence)
         self._set(self._version, version)
         files, stored_bytes = self._backlog
         self._backlog = (files - len(finished), stored_bytes - sum(s.size_bytes for s in finished))

@@ -239,14 +239,14 @@ class MemoryQuarantine:
     world: World
     fault: Fault = no_fault
 
-    def announce(self, state: Position, files: Sequence[DataFile] = ()) -> Position:
+    def announce(self, position: Position, files: Sequence[DataFile] = ()) -> Position:
         del files
-        return name_quarantine(state, "q") if changes_quarantine(state) else state
+        return name_quarantine(position, "q") if changes_quarantine(position) else position
 
-    def settle(self, state: Position) -> None:
+    def settle(self, position: Position) -> None:
         for _ in range(4):
             seen = self._facts()
-            match judge_quarantine(state, seen):
+            match judge_quarantine(position, seen):
                 case Settled():
                     return
                 case Misaligned(kind=kind, message=message):
@@ -255,9 +255,9 @@ class MemoryQuarantine:
                 self.fault("before_settle")
                 if self._facts() != seen:
                     raise ConflictError("Concurrent transaction failed")
-                for name in state.quarantine.pending:
+                for name in position.quarantine.pending:
                     self.world.quarantine += self.world.bad_parquet[name]
-                self.world.quarantine_txn, head = state.sequence, state.quarantine.head
+                self.world.quarantine_txn, head = position.sequence, position.quarantine.head
                 self.world.quarantine_head = head_number(None if head is None else head.batch_id)
                 self.fault("after_settle")
             except ConflictError:
@@ -267,11 +267,11 @@ class MemoryQuarantine:
     def _facts(self) -> QuarantineFacts:
         return QuarantineFacts(table_id="q", sequence=self.world.quarantine_txn, head=self.world.quarantine_head)
 
-    def is_settled(self, state: Position) -> bool:
-        return not state.quarantine.pending or self.world.quarantine_txn >= state.sequence
+    def is_settled(self, position: Position) -> bool:
+        return not position.quarantine.pending or self.world.quarantine_txn >= position.sequence
 
-    def took_in(self, state: Position, sequences: Collection[int]) -> Collection[int]:
-        del state
+    def took_in(self, position: Position, sequences: Collection[int]) -> Collection[int]:
+        del position
         return {sequence for sequence in sequences if sequence <= self.world.quarantine_txn}
 
     def count(self, pipeline: str | None = None, table_id: str | None = None) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from blizzard.core.audit import PROBLEMS, Audit, InQuarantine, audit
-from blizzard.core.codec import encode_state, fence_app_id
+from blizzard.core.codec import encode_position, fence_app_id
 from blizzard.core.late import as_looked_at
 from blizzard.core.ledger import SKIPPED, Ledger, LedgerEntry, encode_ledger
 from blizzard.core.log import CommitFacts, Txn
@@ -50,7 +50,7 @@ def took(
     )
     state = changes.pop("state", None)
     txns = [Txn(app_id=fence_app_id(pipeline), version=sequence)]
-    txns += [] if state is None else [Txn(app_id=encode_state(state), version=sequence)]
+    txns += [] if state is None else [Txn(app_id=encode_position(state), version=sequence)]
     return CommitFacts(
         version=sequence, timestamp_ms=0, operation="WRITE", txns=tuple(txns), user_metadata=encode_ledger(ledger)
     )

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.core import codec
-from blizzard.core.codec import CodecError, decode_json, decode_state, encode_state
+from blizzard.core.codec import CodecError, decode_json, decode_position, encode_position
 from blizzard.core.names import is_below, is_name
 from blizzard.core.position import (
     FINISHED,
@@ -60,8 +60,8 @@ def example(**changes: Any) -> Position:
 
 
 def test_the_rust_programs_payload_decodes_byte_for_byte() -> None:
-    state = decode_state(app_id(RUST_JSON))
-    assert state == RustPosition(
+    position = decode_position(app_id(RUST_JSON))
+    assert position == RustPosition(
         marks=Marks(
             files={
                 "s3://bucket/file3.ndjson.gz": RecordsRead(records=5000),
@@ -74,14 +74,14 @@ def test_the_rust_programs_payload_decodes_byte_for_byte() -> None:
 
 
 def test_a_rust_payload_without_a_mark_decodes() -> None:
-    state = decode_state(
+    position = decode_position(
         app_id(b'{"schema_version":1,"source_state":{"files":{},"last_committed_file":null},"delta_version":-1}')
     )
-    assert state.marks.last_committed_file is None
+    assert position.marks.last_committed_file is None
 
 
 def test_version_two_keeps_the_seeds_shape_for_files() -> None:
-    fields = decode_json(encode_state(example()))
+    fields = decode_json(encode_position(example()))
     assert fields["source_state"] == {"files": {"a": {"RecordsRead": 5}, "z": "Finished"}, "last_committed_file": "c"}
     assert fields["schema_version"] == 2
 
@@ -109,7 +109,7 @@ def test_version_two_keeps_the_seeds_shape_for_files() -> None:
 )
 def test_each_kind_of_damage_has_its_own_error(payload: str, error: type[CodecError]) -> None:
     with pytest.raises(error):
-        decode_state(payload)
+        decode_position(payload)
 
 
 def test_error_kinds_are_distinct() -> None:
@@ -118,20 +118,20 @@ def test_error_kinds_are_distinct() -> None:
 
 
 def test_every_field_of_version_two_is_required_and_typed() -> None:
-    fields = decode_json(encode_state(example()))
+    fields = decode_json(encode_position(example()))
     for name in fields:
         without = {k: v for k, v in fields.items() if k != name}
         with pytest.raises(codec.MissingField):
-            decode_state(app_id(orjson.dumps(without)))
+            decode_position(app_id(orjson.dumps(without)))
         with pytest.raises((codec.WrongType, codec.UnknownVersion)):
-            decode_state(app_id(orjson.dumps(fields | {name: 3.5})))
+            decode_position(app_id(orjson.dumps(fields | {name: 3.5})))
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/../../x", "a/..", "..", "a\0b", "/etc/x"])
 @pytest.mark.parametrize("field", ["pending_quarantine", "held_back", "files"])
 def test_a_name_that_leads_out_of_its_folder_is_refused(field: str, name: str) -> None:
     """They are opened or asked for, and whoever can write to the table can write any name."""
-    fields = decode_json(encode_state(example()))
+    fields = decode_json(encode_position(example()))
     match field:
         case "pending_quarantine":
             fields |= {field: [name]}
@@ -143,26 +143,26 @@ def test_a_name_that_leads_out_of_its_folder_is_refused(field: str, name: str) -
     if name.startswith("/") and field != "pending_quarantine":
         return  # an object store may have such a name, and none of these is opened without a listing
     with pytest.raises(codec.WrongType, match="name"):
-        decode_state(app_id(orjson.dumps(fields)))
+        decode_position(app_id(orjson.dumps(fields)))
 
 
 def test_a_field_nobody_knows_is_refused() -> None:
-    fields = decode_json(encode_state(example()))
+    fields = decode_json(encode_position(example()))
     with pytest.raises(codec.UnknownField):
-        decode_state(app_id(orjson.dumps(fields | {"password": "x"})))
+        decode_position(app_id(orjson.dumps(fields | {"password": "x"})))
 
 
 def test_a_state_too_large_for_the_log_is_not_encoded() -> None:
     files = {f"{i:0200d}": FINISHED for i in range(2000)}
     with pytest.raises(codec.PayloadTooLarge):
-        encode_state(example(marks=Marks(files=files)))
+        encode_position(example(marks=Marks(files=files)))
 
 
 def test_only_the_listed_fields_are_ever_encoded() -> None:
     # A field added to the state must be added to the codec by hand, with a look at what it could leak.
     head = QuarantineHead(batch_id="b", sequence=7)
     optional = {"settled_names": "0:0", "names_compared_ms": 1, "reads_again": True, "head": head}
-    encoded = set(decode_json(encode_state(example(**optional))))
+    encoded = set(decode_json(encode_position(example(**optional))))
     parts = (PlannedOn, Begun, Seen, ForQuarantine, Cleaned)
     own = {f.name for f in fields(Position)} - {"marks", "on", "begun", "seen", "quarantine", "cleaned"}
     names = own | {f.name for part in parts for f in fields(part)}
@@ -232,37 +232,37 @@ states = st.builds(
         ),
     ),
     cleaned=st.builds(Cleaned, done_through=st.integers(0, 2**53), due_through=st.integers(0, 2**53)),
-).map(lambda state: replace(state, marks=replace(state.marks, marks_per=state.source.marks_per)))
+).map(lambda position: replace(position, marks=replace(position.marks, marks_per=position.source.marks_per)))
 
 
 def test_a_payload_without_the_optional_fields_decodes_and_has_none_of_them() -> None:
-    state = example()
-    assert not {"settled_names", "names_compared_ms"} & decode_json(encode_state(state)).keys()
-    assert decode_state(encode_state(state)) == state
+    position = example()
+    assert not {"settled_names", "names_compared_ms"} & decode_json(encode_position(position)).keys()
+    assert decode_position(encode_position(position)) == position
 
 
 @pytest.mark.parametrize("name", ["young_names", "settled_names"])
 @pytest.mark.parametrize("digest", ["", "1", "x:y", "1:2:3", "-1:0", "1:" + 17 * "f"])
 def test_a_digest_that_is_none_is_refused(name: str, digest: str) -> None:
     with pytest.raises(codec.WrongType):
-        decode_state(encode_state(example(**{name: digest})))
+        decode_position(encode_position(example(**{name: digest})))
 
 
 @given(states)
-def test_what_is_encoded_decodes_to_the_same(state: Position) -> None:
-    assert decode_state(encode_state(state)) == state
+def test_what_is_encoded_decodes_to_the_same(position: Position) -> None:
+    assert decode_position(encode_position(position)) == position
 
 
 @given(states, st.data())
 def test_a_mutated_payload_is_an_error_or_another_whole_state_and_never_a_crash(
-    state: Position, data: st.DataObject
+    position: Position, data: st.DataObject
 ) -> None:
-    payload = list(encode_state(state))
+    payload = list(encode_position(position))
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(payload) - 1))
         payload[at] = data.draw(st.sampled_from(string.printable))
     try:
-        decoded = decode_state("".join(payload))
+        decoded = decode_position("".join(payload))
     except CodecError as e:
         assert e.kind.startswith("payload")
     else:
@@ -276,23 +276,23 @@ def test_a_mutated_payload_is_an_error_or_another_whole_state_and_never_a_crash(
     st.sampled_from(sorted(codec._V2_FIELDS)),
 )
 def test_any_json_in_any_field_is_an_error_or_a_state(value: Any, name: str) -> None:
-    fields = decode_json(encode_state(example()))
+    fields = decode_json(encode_position(example()))
     try:
         raw = orjson.dumps(fields | {name: value})
     except (orjson.JSONEncodeError, TypeError):
         return
     try:
-        decode_state(app_id(raw))
+        decode_position(app_id(raw))
     except CodecError:
         pass
 
 
 @given(place=st.integers(0, 10**6), character=st.characters(codec="ascii"))
 def test_no_changed_character_leads_to_another_state(place: int, character: str) -> None:
-    whole = encode_state(example())
+    whole = encode_position(example())
     place = len(codec.PREFIX) + place % (len(whole) - len(codec.PREFIX))
     changed = whole[:place] + character + whole[place + 1 :]
     try:
-        assert decode_state(changed) == example()
+        assert decode_position(changed) == example()
     except CodecError:
         assert changed != whole

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.core.batch import next_state, seal
+from blizzard.core.batch import next_position, seal
 from blizzard.core.codec import fence_app_id
 from blizzard.core.fold import CannotFold, fold_ledgers
 from blizzard.core.log import CheckpointFacts, CommitFacts, Txn
@@ -41,34 +41,34 @@ def read(piece: Slice, lines: int) -> SliceReport:
 def history(start: Position, names: list[str], amounts: list[int]) -> list[tuple[CommitFacts, Position]]:
     """Commits as the driver makes them, oldest first, with the state each one holds."""
     listing = [SourceFile(path=name, size_bytes=5, etag="e") for name in sorted(set(names))]
-    state, made = start, []
+    position, made = start, []
     for number, amount in enumerate(amounts):
-        if is_drained(state.marks, listing):
+        if is_drained(position.marks, listing):
             break
-        plan = plan_batch(state.marks, listing, Limits(max_files=3), slots=2)
+        plan = plan_batch(position.marks, listing, Limits(max_files=3), slots=2)
         slices = tuple(read(piece, amount) for piece in plan.slices)
         rows = sum(s.rows for s in slices)
         files = (DataFile(path=f"{number}.parquet", size_bytes=1, rows=rows, stats="{}", modified_ms=0),)
         bad = (DataFile(path=f"bad-{number}.parquet", size_bytes=1, rows=0, stats="{}", modified_ms=0),)
         result = BatchResult(reports=(TaskReport(slot=0, slices=slices, files=files, quarantine=bad),))
         version = start.on.delta_version + 1 + number
-        state = changed(
-            next_state(state, plan, result, batch_id=f"b{number}", now_ms=version), delta_version=version - 1
+        position = changed(
+            next_position(position, plan, result, batch_id=f"b{number}", now_ms=version), delta_version=version - 1
         )
-        made.append((commit_of(version, state, result), state))
+        made.append((commit_of(version, position, result), position))
     return made
 
 
-def commit_of(version: int, state: Position, result: BatchResult) -> CommitFacts:
-    checkpoint = seal(state, result)
+def commit_of(version: int, position: Position, result: BatchResult) -> CommitFacts:
+    checkpoint = seal(position, result)
     return CommitFacts(
         version=version,
         timestamp_ms=version,
         operation="WRITE",
         mode="Append",
         txns=(
-            Txn(app_id=checkpoint.app_id, version=state.sequence),
-            Txn(app_id=checkpoint.fence_app_id, version=state.sequence),
+            Txn(app_id=checkpoint.app_id, version=position.sequence),
+            Txn(app_id=checkpoint.fence_app_id, version=position.sequence),
         ),
         user_metadata=checkpoint.ledger,
     )
@@ -79,9 +79,9 @@ def damaged(commit: CommitFacts) -> CommitFacts:
     return replace(commit, txns=(replace(payload, app_id=payload.app_id[:-9] + "AAAAAAAA="), fence))
 
 
-def meaning(state: Position, names: list[str]) -> dict[str, Any]:
+def meaning(position: Position, names: list[str]) -> dict[str, Any]:
     """What the state says about every file, however it is written down."""
-    source = state.marks
+    source = position.marks
     return {name: LINES if source.is_finished(name) else source.records_read(name) for name in names}
 
 
@@ -113,7 +113,7 @@ def test_a_damaged_payload_is_rebuilt_from_the_one_before_and_the_ledgers() -> N
     recovery = decide(table(*commits, fence=fence))
     assert isinstance(recovery, Resume)
     assert recovery.path == "ledgers"
-    assert meaning(recovery.state, list("abcdefgh")) == meaning(made[-1][1], list("abcdefgh"))
+    assert meaning(recovery.position, list("abcdefgh")) == meaning(made[-1][1], list("abcdefgh"))
 
 
 @pytest.mark.parametrize("mistake", ["gap", "no ledger", "other ledger", "kind", "from"])
@@ -140,16 +140,16 @@ def test_anything_missing_or_contradicting_is_refused(mistake: str) -> None:
     assert refusal(decision) == "damaged_checkpoint"
 
 
-def in_checkpoint(state: Position, **changes: Any) -> CheckpointFacts:
-    commit = commit_of(7, state, BatchResult())
+def in_checkpoint(position: Position, **changes: Any) -> CheckpointFacts:
+    commit = commit_of(7, position, BatchResult())
     return replace(CheckpointFacts(version=9, txns=commit.txns), **changes)
 
 
 def test_a_position_whose_commit_is_cleaned_up_is_found_in_the_delta_checkpoint() -> None:
-    state = example(add_path="a.parquet")
-    facts = table(foreign(12), checkpoint=in_checkpoint(state), active_adds=frozenset(["a.parquet"]))
-    assert decide(facts) == Resume(state=state, version=9, path="delta_checkpoint")
-    assert decide(replace(facts, fence=None)) == Resume(state=state, version=9, path="delta_checkpoint")
+    position = example(add_path="a.parquet")
+    facts = table(foreign(12), checkpoint=in_checkpoint(position), active_adds=frozenset(["a.parquet"]))
+    assert decide(facts) == Resume(position=position, version=9, path="delta_checkpoint")
+    assert decide(replace(facts, fence=None)) == Resume(position=position, version=9, path="delta_checkpoint")
 
 
 def test_it_is_refused_where_its_data_is_no_longer_part_of_the_table() -> None:

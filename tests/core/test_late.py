@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from blizzard.core.codec import encode_state, fence_app_id
+from blizzard.core.codec import encode_position, fence_app_id
 from blizzard.core.late import EVERYTHING, LatePolicy, Unexpected, as_looked_at, compare_with_ledgers, plan_listing
 from blizzard.core.ledger import Ledger, encode_ledger, entries_of
 from blizzard.core.log import CommitFacts, Txn
@@ -49,7 +49,7 @@ def took(
         superseded=superseded,
     )
     txns = [Txn(app_id=fence_app_id(pipeline), version=version)]
-    txns += [] if state is None else [Txn(app_id=encode_state(state), version=version)]
+    txns += [] if state is None else [Txn(app_id=encode_position(state), version=version)]
     text = encode_ledger(ledger) if version else None
     return CommitFacts(version=version, timestamp_ms=0, operation="WRITE", user_metadata=text, txns=tuple(txns))
 

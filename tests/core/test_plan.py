@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.core.codec import encode_state
+from blizzard.core.codec import encode_position
 from blizzard.core.plan import Limits, count_backlog, is_drained, plan_batch
 from blizzard.core.position import FINISHED, Marks, RecordsRead, advance_mark, apply_reports, prune_finished
 from blizzard.core.types import SliceReport, SourceFile
@@ -30,21 +30,21 @@ def test_a_batch_takes_what_is_after_the_mark() -> None:
 
 
 def test_left_overs_come_first_and_resume_where_they_stand() -> None:
-    state = Marks(files={"a": RecordsRead(records=7, size_bytes=100, etag="e")}, last_committed_file="b")
-    plan = plan_batch(state, files("a", "b", "c"), Limits(max_files=1), slots=2)
+    position = Marks(files={"a": RecordsRead(records=7, size_bytes=100, etag="e")}, last_committed_file="b")
+    plan = plan_batch(position, files("a", "b", "c"), Limits(max_files=1), slots=2)
     assert [(s.path, s.from_record) for s in plan.slices] == [("a", 7)]
 
 
 def test_a_finished_exception_is_not_read_again() -> None:
-    state = Marks(files={"c": FINISHED}, last_committed_file="a")
-    plan = plan_batch(state, files("a", "b", "c", "d"), Limits(), slots=1)
+    position = Marks(files={"c": FINISHED}, last_committed_file="a")
+    plan = plan_batch(position, files("a", "b", "c", "d"), Limits(), slots=1)
     assert paths(plan.slices) == ["b", "d"]
     assert plan.frontier == ("b", "c", "d")
 
 
 def test_the_frontier_ends_before_the_first_file_left_out() -> None:
-    state = Marks(files={"d": FINISHED})
-    plan = plan_batch(state, files("a", "b", "c", "d"), Limits(max_files=2), slots=1)
+    position = Marks(files={"d": FINISHED})
+    plan = plan_batch(position, files("a", "b", "c", "d"), Limits(max_files=2), slots=1)
     assert plan.frontier == ("a", "b")  # c is neither planned nor named, so the mark must not reach d
 
 
@@ -76,16 +76,16 @@ def test_max_records_is_shared_out_exactly() -> None:
 
 
 def test_nothing_pending_is_drained_and_not_planned() -> None:
-    state, listing = Marks(last_committed_file="b"), files("a", "b")
-    assert is_drained(state, listing)
-    assert count_backlog(state, listing) == (0, 0)
+    position, listing = Marks(last_committed_file="b"), files("a", "b")
+    assert is_drained(position, listing)
+    assert count_backlog(position, listing) == (0, 0)
     with pytest.raises(ValueError, match="nothing to plan"):
-        plan_batch(state, listing, Limits(), slots=1)
+        plan_batch(position, listing, Limits(), slots=1)
 
 
 def test_a_backlog_counts_files_in_progress() -> None:
-    state = Marks(files={"a": RecordsRead(records=1)}, last_committed_file="b")
-    assert count_backlog(state, files("a", "b", "c")) == (2, 200)
+    position = Marks(files={"a": RecordsRead(records=1)}, last_committed_file="b")
+    assert count_backlog(position, files("a", "b", "c")) == (2, 200)
 
 
 @given(
@@ -115,6 +115,6 @@ def test_a_planned_batch_never_outgrows_the_payload_whatever_finishes(done: str)
     reports = [
         SliceReport(path=n, size_bytes=1, etag="e", from_record=0, to_record=1, finished=True, rows=1) for n in finished
     ]
-    state = prune_finished(advance_mark(apply_reports(Marks(), reports), plan.frontier))
+    position = prune_finished(advance_mark(apply_reports(Marks(), reports), plan.frontier))
     assert 1000 < len(names) < 20_000
-    encode_state(example(marks=state))  # raises if it is too large
+    encode_position(example(marks=position))  # raises if it is too large

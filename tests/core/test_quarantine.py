@@ -12,8 +12,8 @@ from blizzard.core.codec import (
     UnknownField,
     WrongType,
     decode_json,
-    decode_state,
-    encode_state,
+    decode_position,
+    encode_position,
     head_number,
 )
 from blizzard.core.position import Position, QuarantineHead
@@ -69,9 +69,9 @@ CASES: list[tuple[Position, QuarantineFacts, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("state", "facts", "expected"), CASES)
-def test_in_step_or_not(state: Position, facts: QuarantineFacts, expected: Any) -> None:
-    judgement = judge_quarantine(state, facts)
+@pytest.mark.parametrize(("position", "facts", "expected"), CASES)
+def test_in_step_or_not(position: Position, facts: QuarantineFacts, expected: Any) -> None:
+    judgement = judge_quarantine(position, facts)
     assert (judgement.kind if isinstance(judgement, Misaligned) else judgement) == expected
 
 
@@ -87,9 +87,9 @@ def test_only_what_changes_the_quarantine_becomes_its_head() -> None:
 
 
 def test_a_payload_without_a_head_is_what_older_versions_wrote() -> None:
-    assert "quarantine_head" not in decode_json(encode_state(example()))
-    assert decode_state(encode_state(example())) == example()
-    assert decode_state(encode_state(own())) == own()
+    assert "quarantine_head" not in decode_json(encode_position(example()))
+    assert decode_position(encode_position(example())) == example()
+    assert decode_position(encode_position(own())) == own()
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_a_payload_without_a_head_is_what_older_versions_wrote() -> None:
     [(b"3", WrongType), (b'{"batch_id":"b","sequence":0,"previous":null,"table_id":null}', WrongType)],
 )
 def test_a_head_that_makes_no_sense_is_refused(head: bytes, error: type[CodecError]) -> None:
-    whole = base64.b64decode(encode_state(example())[len("blizzard:") :])
+    whole = base64.b64decode(encode_position(example())[len("blizzard:") :])
     with pytest.raises(error):
-        decode_state(app_id(whole[:-1] + b',"quarantine_head":' + head + b"}"))
+        decode_position(app_id(whole[:-1] + b',"quarantine_head":' + head + b"}"))
     with pytest.raises(UnknownField):
-        decode_state(app_id(whole[:-1] + b',"quarantine_head":{"batch":"b"}}'))
+        decode_position(app_id(whole[:-1] + b',"quarantine_head":{"batch":"b"}}'))
 
 
 def test_a_head_is_a_version_that_delta_can_hold() -> None:

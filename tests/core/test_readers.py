@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from blizzard.core.codec import encode_state
+from blizzard.core.codec import encode_position
 from blizzard.core.ledger import Ledger, LedgerEntry, encode_ledger
 from blizzard.core.log import CheckpointFacts, CommitFacts, Txn, standings_of
 from blizzard.core.position import FINISHED, Marks, RecordsRead
@@ -27,7 +27,7 @@ def entry(path: str, size: int = 9, etag: str = "e", to: int = 3) -> LedgerEntry
 
 
 def taken(*entries: LedgerEntry, source: SourceIdentity = LOCAL, version: int = 7) -> CommitFacts:
-    state = example(pipeline="p", source=source, marks=Marks(last_committed_file="b"))
+    position = example(pipeline="p", source=source, marks=Marks(last_committed_file="b"))
     ledger = Ledger(
         pipeline="p",
         sequence=7,
@@ -38,7 +38,7 @@ def taken(*entries: LedgerEntry, source: SourceIdentity = LOCAL, version: int = 
         records=0,
         entries=entries,
     )
-    return commit(version, state, user_metadata=encode_ledger(ledger))
+    return commit(version, position, user_metadata=encode_ledger(ledger))
 
 
 def found(
@@ -77,12 +77,12 @@ def test_between_kinds_of_stores_sizes_have_to_do_and_none_may_differ() -> None:
 
 
 def test_files_in_progress_are_known_without_their_ledger() -> None:
-    state = example(
+    position = example(
         pipeline="p",
         source=LOCAL,
         marks=Marks(files={"a": RecordsRead(records=1, size_bytes=9, etag="e")}),
     )
-    checkpoint = CheckpointFacts(version=9, txns=(Txn(app_id=encode_state(state), version=7),))
+    checkpoint = CheckpointFacts(version=9, txns=(Txn(app_id=encode_position(position), version=7),))
     standings = standings_of((), checkpoint)
     refusal = check_moved(
         (),
@@ -119,15 +119,16 @@ def test_the_pipeline_that_reads_all_of_the_source_is_named_first() -> None:
 def test_the_newest_position_counts_wherever_it_is() -> None:
     old, new = example(sequence=7), example(sequence=8, delta_version=7)
     checkpoint = CheckpointFacts(
-        version=9, txns=tuple(Txn(app_id=encode_state(state), version=state.sequence) for state in (old, new))
+        version=9,
+        txns=tuple(Txn(app_id=encode_position(position), version=position.sequence) for position in (old, new)),
     )
-    assert standings_of((), checkpoint)["p"].state == new
+    assert standings_of((), checkpoint)["p"].position == new
     assert standings_of([commit(8, new)], checkpoint)["p"].is_in_log
     assert not standings_of([commit(7, old)], checkpoint)["p"].is_in_log
 
 
 @pytest.mark.parametrize(
-    ("state", "text"),
+    ("marks", "text"),
     [
         (Marks(), "no mark; nothing in progress"),
         (Marks(last_committed_file="m"), "mark m; nothing in progress"),
@@ -138,8 +139,8 @@ def test_the_newest_position_counts_wherever_it_is() -> None:
         (Marks(prefix_marks={"r=b/": "r=b/1", "r=a/": "r=a/9"}), "mark r=a/9, r=b/1; nothing in progress"),
     ],
 )
-def test_a_position_is_told_whole(state: Marks, text: str) -> None:
-    assert describe_position(example(marks=state)) == text
+def test_a_position_is_told_whole(marks: Marks, text: str) -> None:
+    assert describe_position(example(marks=marks)) == text
 
 
 def test_of_very_many_names_the_first_are_told_and_where_the_others_are() -> None:

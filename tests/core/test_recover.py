@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from blizzard.core.codec import encode_state, fence_app_id
+from blizzard.core.codec import encode_position, fence_app_id
 from blizzard.core.log import CommitFacts, TableFacts, Txn
 from blizzard.core.outcome import Landed, NotLanded, TakenByOther, TakenByOurselves, decide_commit_outcome
 from blizzard.core.position import Marks, Position, RecordsRead
@@ -27,12 +27,12 @@ from tests.core.test_codec import RUST_JSON, example
 SOURCE = SourceIdentity(root="file:///s", pattern="*")
 
 
-def commit(version: int, state: Position | None = None, **changes: Any) -> CommitFacts:
+def commit(version: int, position: Position | None = None, **changes: Any) -> CommitFacts:
     txns: tuple[Txn, ...] = ()
-    if state is not None:
+    if position is not None:
         txns = (
-            Txn(app_id=encode_state(state), version=state.sequence),
-            Txn(app_id=fence_app_id(state.pipeline), version=state.sequence),
+            Txn(app_id=encode_position(position), version=position.sequence),
+            Txn(app_id=fence_app_id(position.pipeline), version=position.sequence),
         )
     facts = CommitFacts(version=version, timestamp_ms=version, operation="WRITE", mode="Append", txns=txns)
     return replace(facts, **changes)
@@ -64,17 +64,17 @@ def test_no_table_starts_fresh() -> None:
 
 def test_the_newest_checkpoint_is_resumed() -> None:
     old, new = example(sequence=6, delta_version=5), example()
-    assert decide(table(commit(6, old), commit(7, new))) == Resume(state=new, version=7)
+    assert decide(table(commit(6, old), commit(7, new))) == Resume(position=new, version=7)
 
 
 def test_foreign_commits_are_passed_over() -> None:
     facts = table(commit(7, example()), *(foreign(v) for v in range(8, 200)))
-    assert decide(facts) == Resume(state=example(), version=7)
+    assert decide(facts) == Resume(position=example(), version=7)
 
 
 def test_another_pipelines_checkpoint_is_not_ours() -> None:
     facts = table(commit(7, example()), commit(8, example(pipeline="q", sequence=1, delta_version=7)))
-    assert decide(facts) == Resume(state=example(), version=7)
+    assert decide(facts) == Resume(position=example(), version=7)
 
 
 def test_an_expired_fence_is_settled_from_the_raw_log() -> None:
@@ -173,8 +173,8 @@ def test_a_fence_ahead_of_the_newest_payload_is_refused() -> None:
     [
         (Txn(app_id=fence_app_id("p"), version=7),),
         (Txn(app_id=fence_app_id("p"), version=7), Txn(app_id="blizzard:!!", version=7)),
-        (Txn(app_id=fence_app_id("p"), version=7), Txn(app_id=encode_state(example(sequence=6)), version=7)),
-        (Txn(app_id=encode_state(example()), version=7),),
+        (Txn(app_id=fence_app_id("p"), version=7), Txn(app_id=encode_position(example(sequence=6)), version=7)),
+        (Txn(app_id=encode_position(example()), version=7),),
     ],
 )
 def test_a_damaged_newest_checkpoint_is_refused_and_not_skipped(txns: tuple[Txn, ...]) -> None:
@@ -187,45 +187,49 @@ def listed(size: int = 9, etag: str = "e") -> list[SourceFile]:
 
 
 def test_a_file_in_progress_must_be_the_same_file() -> None:
-    state = Marks(files={"a": RecordsRead(records=5, size_bytes=9, etag="e")}, last_committed_file="b")
-    assert check_in_progress(state, listed()) is None
+    position = Marks(files={"a": RecordsRead(records=5, size_bytes=9, etag="e")}, last_committed_file="b")
+    assert check_in_progress(position, listed()) is None
     for listing in (listed(size=10), listed(etag="f"), []):
-        refused = check_in_progress(state, listing)
+        refused = check_in_progress(position, listing)
         assert refused is not None
         assert refused.kind == "source_changed"
         assert "5 records" in refused.message
 
 
 def test_a_file_that_nothing_was_taken_of_may_change_or_go() -> None:
-    state = Marks(files={"a": RecordsRead(records=0)}, last_committed_file="b")
-    assert check_in_progress(state, []) is None
+    position = Marks(files={"a": RecordsRead(records=0)}, last_committed_file="b")
+    assert check_in_progress(position, []) is None
 
 
 def test_our_own_commit_is_found_by_its_payload() -> None:
-    state = example()
-    outcome = decide_commit_outcome([foreign(8), commit(7, state)], app_id=encode_state(state), state=state)
+    position = example()
+    outcome = decide_commit_outcome(
+        [foreign(8), commit(7, position)], app_id=encode_position(position), position=position
+    )
     assert outcome == Landed(version=7)
 
 
 def test_a_free_sequence_has_not_landed() -> None:
-    state = example()
-    assert decide_commit_outcome([foreign(7)], app_id=encode_state(state), state=state) == NotLanded()
+    position = example()
+    assert decide_commit_outcome([foreign(7)], app_id=encode_position(position), position=position) == NotLanded()
 
 
 def test_a_sequence_taken_by_another_run_is_fenced() -> None:
-    state, other = example(), example(run_id="other", batch_id="x")
-    outcome = decide_commit_outcome([commit(7, other)], app_id=encode_state(state), state=state)
-    assert outcome == TakenByOther(version=7, sequence=state.sequence, run_id="other")
+    position, other = example(), example(run_id="other", batch_id="x")
+    outcome = decide_commit_outcome([commit(7, other)], app_id=encode_position(position), position=position)
+    assert outcome == TakenByOther(version=7, sequence=position.sequence, run_id="other")
 
 
 def test_a_later_sequence_of_another_run_is_fenced_too() -> None:
-    state, other = example(), example(run_id="other", sequence=9)
+    position, other = example(), example(run_id="other", sequence=9)
     between = example(run_id="third", sequence=8)
-    outcome = decide_commit_outcome([commit(9, other), commit(8, between)], app_id=encode_state(state), state=state)
+    outcome = decide_commit_outcome(
+        [commit(9, other), commit(8, between)], app_id=encode_position(position), position=position
+    )
     assert outcome == TakenByOther(version=9, sequence=9, run_id="other")  # all of one commit
 
 
 def test_a_sequence_taken_by_ourselves_with_another_batch_is_not_a_fence() -> None:
-    state, earlier = example(), example(batch_id="earlier")
-    outcome = decide_commit_outcome([commit(7, earlier)], app_id=encode_state(state), state=state)
+    position, earlier = example(), example(batch_id="earlier")
+    outcome = decide_commit_outcome([commit(7, earlier)], app_id=encode_position(position), position=position)
     assert outcome == TakenByOurselves(version=7)

@@ -34,7 +34,7 @@ from blizzard.store.objects import ObjectStore
 from blizzard.testing.positions import changed
 from tests.core.forged import forged_ledgers, sound_ledger
 from tests.flows.in_process import Flow, info, log_file, newest, touch_again, write_raw
-from tests.flows.replaying import newest_state
+from tests.flows.replaying import newest_position
 from tests.ingesting import commit_actions, ids, line, write, write_ids
 
 DAY_MS = 86_400_000
@@ -92,11 +92,11 @@ def test_no_name_in_a_ledger_leads_out_of_the_source(flow: Flow, name: str, acti
     names(flow, name.format(folder=flow.folder), real)
     archive = open_store(str(flow.folder / "kept")) if action == "archive" else None
     cleaning = Cleaning(source=flow.source.location, archive=archive, keep_ms=DAY_MS)
-    state = changed(newest_state(flow), due_through=3)
+    position = changed(newest_position(flow), due_through=3)
     if name.startswith("link"):
         (flow.src / "link").symlink_to(flow.folder)
     before = everything(flow.folder)
-    cleaning.run(state, list(flow.open().scan_back()), flow.told, flow.quarantine)
+    cleaning.run(position, list(flow.open().scan_back()), flow.told, flow.quarantine)
     after = everything(flow.folder)
     gone = {path for path in before if path not in after}
     assert gone <= {str(flow.src / f"{n}.ndjson") for n in range(2)}  # what the other ledgers name
@@ -106,8 +106,8 @@ def test_no_name_in_a_ledger_leads_out_of_the_source(flow: Flow, name: str, acti
 
 def test_a_name_in_the_position_is_not_asked_for_outside(flow: Flow) -> None:
     """As a pending file of bad records, which settling would add to the quarantine."""
-    state = changed(newest_state(flow), pending=("../table/x.parquet",))
-    sealed = seal(replace(state, sequence=4), BatchResult())
+    position = changed(newest_position(flow), pending=("../table/x.parquet",))
+    sealed = seal(replace(position, sequence=4), BatchResult())
     version = newest(flow.table) + 1
     txns = [{"appId": sealed.app_id, "version": 4}, {"appId": sealed.fence_app_id, "version": 4}]
     actions = [{"txn": txn | {"lastUpdated": 1}} for txn in txns]
@@ -128,21 +128,21 @@ def test_a_quarantine_that_names_a_file_elsewhere_is_not_read(flow: Flow) -> Non
     assert main(["dlq", "list", "--table", str(flow.table)]) == Refused.exit_code
 
 
-def commands(flow: Flow, commits: list[CommitFacts], state: Position) -> Iterator[Any]:
+def commands(flow: Flow, commits: list[CommitFacts], position: Position) -> Iterator[Any]:
     """Everything that reads ledgers."""
     table, listing = flow.open(), flow.source.list()
     cleaning = Cleaning(source=flow.source.location, archive=None, keep_ms=DAY_MS)
     yield lambda: list(ingested_files(table, None))
     yield lambda: list(checkpoints(table, None))
-    yield lambda: audit(Listed(files=listing, at_ms=0), state, commits)
+    yield lambda: audit(Listed(files=listing, at_ms=0), position, commits)
     yield lambda: gather(commits)
-    yield lambda: compare_with_ledgers(Listed(files=listing, at_ms=0), state, commits, LatePolicy())
-    yield lambda: cleaning.due_through(state, commits, flow.clock.ms)
-    yield lambda: cleaning.run(changed(state, due_through=3), commits, flow.told, flow.quarantine)
+    yield lambda: compare_with_ledgers(Listed(files=listing, at_ms=0), position, commits, LatePolicy())
+    yield lambda: cleaning.due_through(position, commits, flow.clock.ms)
+    yield lambda: cleaning.run(changed(position, due_through=3), commits, flow.told, flow.quarantine)
     found = [(commit, actions) for commit in commits if (actions := table.file_actions(commit.version)) is not None]
     history = History(commits=tuple(found), base=frozenset())
     for to in range(3):
-        yield lambda to=to: plan_rollback(history, judge_history(history, "p"), current=state, to=to)
+        yield lambda to=to: plan_rollback(history, judge_history(history, "p"), current=position, to=to)
 
 
 def test_no_forged_ledger_ends_in_a_crash(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +153,7 @@ def test_no_forged_ledger_ends_in_a_crash(flow: Flow, monkeypatch: pytest.Monkey
         return True
 
     monkeypatch.setattr(LocalStore, "delete_version", delete)
-    version, state = newest(flow.table), newest_state(flow)
+    version, position = newest(flow.table), newest_position(flow)
     whole = log_file(flow.table, version).read_bytes()
     (ledger,) = (
         json.loads(action["commitInfo"]["userMetadata"])
@@ -164,7 +164,7 @@ def test_no_forged_ledger_ends_in_a_crash(flow: Flow, monkeypatch: pytest.Monkey
     for _, fields in [*forged_ledgers(ledger), *texts]:
         log_file(flow.table, version).write_bytes(whole)
         forge(flow, version, lambda _, fields=fields: fields)
-        for command in commands(flow, list(flow.open().scan_back()), state):
+        for command in commands(flow, list(flow.open().scan_back()), position):
             with contextlib.suppress(BlizzardError):
                 command()
     assert deleted <= {"0.ndjson", "1.ndjson", "2.ndjson"}

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from blizzard.cli.main import main
 from blizzard.core.codec import PREFIX
-from blizzard.core.log import states_in
+from blizzard.core.log import positions_in
 from blizzard.delta.checkpoints import read_newest_checkpoint
 from blizzard.errors import BlizzardError, Refused
 from blizzard.store import open_store
@@ -105,7 +105,7 @@ def test_a_compacted_log_that_is_older_than_the_checkpoint_says_nothing_new(flow
     clean_up(flow)
     found = read_newest_checkpoint(open_store(str(flow.table)), 100)
     assert found is not None
-    assert max(state.sequence for state in states_in(found.txns)) == 4
+    assert max(state.sequence for state in positions_in(found.txns)) == 4
     goes_on(flow, expected, "delta_checkpoint")
 
 
@@ -118,7 +118,7 @@ def test_a_compacted_log_after_the_checkpoint_has_the_later_txns(flow: Flow) -> 
     DeltaTable(str(flow.table)).compact_logs(3, 4)
     found = read_newest_checkpoint(open_store(str(flow.table)), 100)
     assert found is not None
-    assert (found.version, max(s.sequence for s in states_in(found.txns))) == (4, 4)
+    assert (found.version, max(s.sequence for s in positions_in(found.txns))) == (4, 4)
 
 
 def test_expired_txns_leave_the_checkpoints(flow: Flow) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from blizzard.core.bad import BadPolicy
-from blizzard.core.batch import RunIdentity, next_state, seal, state_before
+from blizzard.core.batch import RunIdentity, next_position, position_before, seal
 from blizzard.core.plan import Limits, plan_batch
 from blizzard.core.position import Marks, Position
 from blizzard.core.recover import Fresh, StartFrom
@@ -278,12 +278,12 @@ class Flow:
             table_id=table.table_id,
             schema_fingerprint=table.schema_fingerprint,
         )
-        before = state_before(position, identity, version=table.version, timestamp_ms=0)
+        before = position_before(position, identity, version=table.version, timestamp_ms=0)
         before = replace(before, sequence=table.fence(self.pipeline) or 0)
         plan = plan_batch(before.marks, self.source.list(), Limits(), slots=1)
         ticket = BatchTicket(sequence=before.sequence + 1, planned_ms=self.clock.now_ms(), table_id=table.table_id)
         result = InProcessIngestor(spec).run(plan, ticket=ticket, stop=NeverStop())
-        state = next_state(before, plan, result, batch_id=f"batch-{name}", now_ms=self.clock.now_ms())
+        state = next_position(before, plan, result, batch_id=f"batch-{name}", now_ms=self.clock.now_ms())
         return Batch(state=replace(state, **changes), result=result)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from blizzard.core.codec import decode_state
+from blizzard.core.codec import decode_position
 from blizzard.core.log import payloads
 from blizzard.core.plan import Limits
 from blizzard.core.position import Position
@@ -70,12 +70,12 @@ def in_quarantine(flow: Flow) -> list[tuple[str, int, bytes]]:
     return [(r["source_file"], r["line"], r["raw"]) for r in flow.quarantined()]
 
 
-def newest_state(flow: Flow) -> Position:
+def newest_position(flow: Flow) -> Position:
     (commit,) = flow.open().commits_after(newest(flow.table) - 1)
     (payload,) = payloads(commit)
-    state = decode_state(payload)
-    assert isinstance(state, Position)
-    return state
+    position = decode_position(payload)
+    assert isinstance(position, Position)
+    return position
 
 
 def table_rows(flow: Flow) -> list[dict[str, Any]]:

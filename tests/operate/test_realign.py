@@ -29,7 +29,7 @@ from tests.flows.backups import (
     three_batches,
 )
 from tests.flows.in_process import Flow, actions_of, clean_up_log, info, log_file, newest, write_raw
-from tests.flows.replaying import HOPELESS, in_quarantine, mendable, newest_state, quarantined_flow, replay_in
+from tests.flows.replaying import HOPELESS, in_quarantine, mendable, newest_position, quarantined_flow, replay_in
 from tests.ingesting import ids
 from tests.operate.test_rollback import roll_back
 
@@ -266,8 +266,8 @@ def test_a_purge_does_not_make_it_add_records_again(flow: Flow) -> None:
 def test_what_is_given_up_is_known_to_whoever_cleans_the_source(flow: Flow) -> None:
     put_back(flow, "quarantine-1")
     realigned(flow, accepts_loss=True)
-    state = newest_state(flow)
-    assert flow.quarantine.took_in(state, {1, 2, 3}) == {1}
+    position = newest_position(flow)
+    assert flow.quarantine.took_in(position, {1, 2, 3}) == {1}
 
 
 def test_a_table_that_was_restored_as_well_can_be_mended_in_either_order(flow: Flow) -> None:

@@ -33,7 +33,7 @@ from tests.flows.replaying import (
     STRICT,
     in_quarantine,
     mendable,
-    newest_state,
+    newest_position,
     quarantined_flow,
     replay_in,
 )
@@ -53,7 +53,7 @@ def fault(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 def test_what_passes_now_becomes_rows_and_the_rest_stays_as_it_was(flow: Flow) -> None:
     before = {r["raw"]: r for r in flow.quarantined()}
-    position = newest_state(flow).marks
+    position = newest_position(flow).marks
     done = replay_in(flow)
     assert done == Replayed(replayed=2, still_bad=1, sequence=2, delta_version=newest(flow.table))
     assert [(r["id"], r["name"]) for r in rows(flow.table)][3:] == [(3, '{"n":3}'), (4, '{"n":4}')]
@@ -61,9 +61,9 @@ def test_what_passes_now_becomes_rows_and_the_rest_stays_as_it_was(flow: Flow) -
     was = before[HOPELESS]
     assert (left["sequence"], left["run_id"]) == (2, "replay")
     own = {name: was[name] for name in ("sequence", "run_id", "batch_id")}
-    assert left["batch_id"] == newest_state(flow).batch_id
+    assert left["batch_id"] == newest_position(flow).batch_id
     assert left | own == was  # its time, too: it has been here since then
-    state = newest_state(flow)
+    state = newest_position(flow)
     assert (state.sequence, state.marks, dict(state.quarantine.replayed)) == (2, position, {"through": "1"})
     (commit,) = flow.open().commits_after(newest(flow.table) - 1)
     ledger = decode_ledger(commit.user_metadata)
@@ -115,7 +115,7 @@ def test_filters_take_what_they_name_and_leave_the_rest(flow: Flow, chosen: Sele
 
 
 def test_records_of_another_pipeline_or_table_are_not_taken(flow: Flow) -> None:
-    state = changed(newest_state(flow), replayed={}, pending=())
+    state = changed(newest_position(flow), replayed={}, pending=())
     for index, foreign in enumerate([replace(state, pipeline="q"), changed(state, table_id="gone")]):
         name = f"foreign-{index}.parquet"
         writer = delta_quarantine_writer(flow, foreign, name)
@@ -222,7 +222,7 @@ def test_a_replay_settled_by_somebody_else_meanwhile_is_not_settled_again(
     def reach(point: str) -> None:
         if point == "quarantine.replayed" and not others:
             others.append(0)
-            flow.quarantine.settle(newest_state(flow))
+            flow.quarantine.settle(newest_position(flow))
             others.append(contents.purge(flow.quarantine, EVERYTHING))
 
     monkeypatch.setattr(delta_quarantine, "reach", reach)

@@ -65,8 +65,8 @@ def add(root: str, sequence: int, rows: Sequence[BadRow], *, pipeline: str = "p"
     for row in rows:
         writer.add(row)
     writer.close()
-    state = example(pipeline=pipeline, table_id=table_id, sequence=sequence, pending=(name,))
-    quarantine(root).settle(state)
+    position = example(pipeline=pipeline, table_id=table_id, sequence=sequence, pending=(name,))
+    quarantine(root).settle(position)
 
 
 def quarantine(root: str) -> DeltaRsQuarantine:
@@ -287,9 +287,9 @@ def test_a_purge_and_a_commit_at_the_same_time_both_happen(root: str, monkeypatc
 
 def test_a_replay_settles_into_a_quarantine_table_that_was_dropped(tmp_path: Path) -> None:
     root = str(tmp_path / "q")
-    state = example(replayed={"through": "6"})
-    quarantine(root).settle(state)
-    quarantine(root).settle(state)
+    position = example(replayed={"through": "6"})
+    quarantine(root).settle(position)
+    quarantine(root).settle(position)
     assert DeltaTable(root).transaction_version("blizzard-dlq:p:t") == 7
 
 
@@ -352,8 +352,8 @@ def test_a_replays_marks_mean_the_same_records_again(selection: Selection) -> No
     through = selection.through_sequence or 9
     chosen = replace(selection, pipeline="p", table_id="t", complete=True, before=None, through_sequence=through)
     chosen = replace(chosen, orphaned=False)
-    state = example(replayed=replay_marks(chosen))
-    assert replayed_rows(state) == chosen
+    position = example(replayed=replay_marks(chosen))
+    assert replayed_rows(position) == chosen
 
 
 def test_marks_of_a_newer_version_are_refused() -> None:

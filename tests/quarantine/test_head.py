@@ -18,7 +18,7 @@ from blizzard.quarantine.contents import purge_older
 from blizzard.quarantine.table import DeltaRsQuarantine
 from tests.flows.backups import Elsewhere, add_file, lines, live, put_back, put_back_log, three_batches
 from tests.flows.in_process import BEGINNING, Flow, log_file, newest, write_raw
-from tests.flows.replaying import newest_state, quarantined_flow, replay_in
+from tests.flows.replaying import newest_position, quarantined_flow, replay_in
 from tests.ingesting import ids, write_ids
 from tests.operate.test_rollback import roll_back
 
@@ -47,25 +47,25 @@ def head(flow: Flow) -> tuple[int | None, int | None]:
 
 
 def test_the_position_and_the_quarantine_name_the_same_batch_and_rows_carry_it(flow: Flow) -> None:
-    state = newest_state(flow)
-    assert state.quarantine.head is not None
-    assert (state.quarantine.head.batch_id, state.quarantine.head.sequence) == (state.batch_id, 3)
+    position = newest_position(flow)
+    assert position.quarantine.head is not None
+    assert (position.quarantine.head.batch_id, position.quarantine.head.sequence) == (position.batch_id, 3)
     table = flow.quarantine.open()
     assert table is not None
-    assert state.quarantine.head.table_id == str(table.metadata().id)
-    assert head(flow) == (head_number(state.batch_id), 3)
-    assert [row["batch_id"] for row in flow.quarantined()][-1] == state.batch_id
+    assert position.quarantine.head.table_id == str(table.metadata().id)
+    assert head(flow) == (head_number(position.batch_id), 3)
+    assert [row["batch_id"] for row in flow.quarantined()][-1] == position.batch_id
     assert len({row["batch_id"] for row in flow.quarantined()}) == 3
 
 
 def test_a_clean_batch_carries_the_head_on(flow: Flow) -> None:
-    before = newest_state(flow).quarantine.head
+    before = newest_position(flow).quarantine.head
     write_ids(flow.src / "4.ndjson", 4, 6)
     flow.run()
-    assert newest_state(flow).quarantine.head == before
+    assert newest_position(flow).quarantine.head == before
     add_file(flow, 5)
     flow.run()
-    after = newest_state(flow).quarantine.head
+    after = newest_position(flow).quarantine.head
     assert before is not None
     assert after is not None
     assert (after.previous, after.sequence, after.table_id) == (before.batch_id, 5, before.table_id)
@@ -76,10 +76,10 @@ def test_batches_of_one_run_follow_each_other(tmp_path: Path) -> None:
     for number in range(1, 6):
         add_file(flow, number)
     flow.run(limits=Limits(max_files=1))
-    state = newest_state(flow)
-    assert (state.sequence, head(flow)) == (5, (head_number(state.batch_id), 5))
-    assert state.quarantine.head is not None
-    assert state.quarantine.head.table_id is not None
+    position = newest_position(flow)
+    assert (position.sequence, head(flow)) == (5, (head_number(position.batch_id), 5))
+    assert position.quarantine.head is not None
+    assert position.quarantine.head.table_id is not None
     assert live(flow) == lines(1, 2, 3, 4, 5)
 
 
@@ -121,7 +121,7 @@ def test_an_older_quarantine_is_noticed_after_clean_batches_too(flow: Flow) -> N
 
 
 def test_a_quarantine_that_was_dropped_or_put_elsewhere_is_told_as_that(flow: Elsewhere) -> None:
-    kept = newest_state(flow).quarantine.head
+    kept = newest_position(flow).quarantine.head
     assert kept is not None
     flow.quarantine_at = flow.folder / "another"
     message = refuses(flow, "quarantine_moved")
@@ -169,13 +169,13 @@ def test_a_commit_that_another_writer_overwrote_is_noticed(flow: Flow) -> None:
 def test_a_replay_and_a_rollback_become_the_head(tmp_path: Path) -> None:
     flow = quarantined_flow(tmp_path)
     replay_in(flow)
-    state = newest_state(flow)
-    assert (state.sequence, head(flow)) == (2, (head_number(state.batch_id), 2))
+    position = newest_position(flow)
+    assert (position.sequence, head(flow)) == (2, (head_number(position.batch_id), 2))
     add_file(flow, 3)
     flow.run()
     roll_back(flow, 2)
-    state = newest_state(flow)
-    assert (state.sequence, head(flow)) == (4, (head_number(state.batch_id), 4))
+    position = newest_position(flow)
+    assert (position.sequence, head(flow)) == (4, (head_number(position.batch_id), 4))
     flow.run()
     assert lines(3)[0] in live(flow)
 
@@ -205,12 +205,12 @@ def test_a_run_that_was_overtaken_does_not_take_the_quarantine_for_ahead(
     settle = DeltaRsQuarantine.settle
     others: list[str] = []
 
-    def late(self: DeltaRsQuarantine, state: Position) -> None:
-        if state.sequence == 4 and not others:
-            others.append(state.batch_id)
+    def late(self: DeltaRsQuarantine, position: Position) -> None:
+        if position.sequence == 4 and not others:
+            others.append(position.batch_id)
             add_file(flow, 5)
             flow.run()
-        settle(self, state)
+        settle(self, position)
 
     monkeypatch.setattr(DeltaRsQuarantine, "settle", late)
     add_file(flow, 4)

@@ -68,9 +68,9 @@ def test_an_older_position_settles_by_its_number_and_then_has_a_head(older: str,
 
 
 def test_an_older_position_behind_an_older_quarantine_is_refused(older: str) -> None:
-    for state in (example(sequence=2), example(sequence=2, pending=("x.parquet",))):
+    for position in (example(sequence=2), example(sequence=2, pending=("x.parquet",))):
         with pytest.raises(OutOfStep) as error:
-            quarantine(older).settle(state)
+            quarantine(older).settle(position)
         assert error.value.kind == "quarantine_ahead"
 
 

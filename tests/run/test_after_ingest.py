@@ -17,7 +17,7 @@ from blizzard.run.assemble import make_job
 from blizzard.store import open_store
 from blizzard.store.local import LocalStore
 from tests.flows.in_process import Flow, newest, touch_again
-from tests.flows.replaying import newest_state
+from tests.flows.replaying import newest_position
 from tests.ingesting import ids, line, write_ids
 from tests.operate.test_rollback import roll_back
 from tests.run.test_broken_files import truncated
@@ -52,7 +52,7 @@ def sources(flow: Flow) -> list[str]:
 def test_what_is_ingested_is_deleted_and_what_is_in_progress_stays(flow: Flow) -> None:
     flow.run(cleaning=deleting(flow), max_batches=1, limits=Limits(max_records=1), slots=1)
     assert sources(flow) == ["d/b.ndjson"]
-    assert newest_state(flow).cleaned.due_through == 1
+    assert newest_position(flow).cleaned.due_through == 1
     flow.run(cleaning=deleting(flow))
     assert sources(flow) == ["d/b.ndjson"]  # its last lines are not a day old
     flow.clock.ms += 2 * DAY_MS
@@ -69,7 +69,7 @@ def test_nobody_goes_back_before_what_is_about_to_be_deleted(flow: Flow, monkeyp
     """Said in one commit, done after it: whoever comes in between finds the files and may not count on them."""
     monkeypatch.setattr(Cleaning, "run", lambda *_: Cleaned(is_complete=False))  # it died before it deleted anything
     flow.run(cleaning=deleting(flow))
-    assert newest_state(flow).cleaned.due_through == 1
+    assert newest_position(flow).cleaned.due_through == 1
     with pytest.raises(Refused, match="after_ingest") as refused:
         roll_back(flow, 0)
     assert refused.value.kind == "rollback_source"

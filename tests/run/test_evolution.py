@@ -98,8 +98,8 @@ def test_later_batches_and_later_runs_write_the_new_columns(flow: Flow) -> None:
         (3, None),
         (4, True),
     ]
-    (state,) = [state for _, state in pipelines_of(flow.open().scan_back()).values()]
-    assert state.on.schema_fingerprint == flow.open().schema_fingerprint
+    (position,) = [position for _, position in pipelines_of(flow.open().scan_back()).values()]
+    assert position.on.schema_fingerprint == flow.open().schema_fingerprint
 
 
 def test_the_commit_that_adds_a_column_carries_a_txn(flow: Flow) -> None:

@@ -12,7 +12,7 @@ from blizzard.core.late import LatePolicy
 from blizzard.core.plan import Limits
 from blizzard.errors import BadData, Refused
 from tests.flows.in_process import Flow, clean_up_log, newest, touch_again, write_foreign
-from tests.flows.replaying import newest_state
+from tests.flows.replaying import newest_position
 from tests.ingesting import ids, line, write_ids
 from tests.run.test_broken_files import truncated
 
@@ -167,9 +167,9 @@ def test_a_young_file_before_an_old_one_is_named_and_not_lost(flow: Flow) -> Non
     write_ids(flow.src / "p.ndjson", 6, 9)
     summary = flow.run()
     assert (summary.records, summary.held_files) == (6, 1)
-    state = newest_state(flow)
-    assert (state.marks.last_committed_file, list(state.marks.files)) == ("p.ndjson", ["o.ndjson"])
-    assert "empty" in state.seen.held_back["o.ndjson"]
+    position = newest_position(flow)
+    assert (position.marks.last_committed_file, list(position.marks.files)) == ("p.ndjson", ["o.ndjson"])
+    assert "empty" in position.seen.held_back["o.ndjson"]
     write_ids(flow.src / "o.ndjson", 20, 23)
     summary = flow.run()
     assert (summary.records, summary.late_files, summary.held_files) == (3, 0, 0)
@@ -188,11 +188,11 @@ def test_a_held_file_that_vanishes_is_forgotten(flow: Flow) -> None:
     (flow.src / "n.ndjson").write_bytes(b"")
     write_ids(flow.src / "p.ndjson", 6, 9)
     flow.run()
-    assert list(newest_state(flow).marks.files) == ["n.ndjson"]
+    assert list(newest_position(flow).marks.files) == ["n.ndjson"]
     (flow.src / "n.ndjson").unlink()
     write_ids(flow.src / "q.ndjson", 9, 12)
     flow.run()
-    assert dict(newest_state(flow).marks.files) == {}
+    assert dict(newest_position(flow).marks.files) == {}
     assert any("gone from the source" in warning for warning in flow.told.warnings)
 
 
@@ -203,12 +203,12 @@ def test_a_file_that_cannot_be_read_is_passed_named_and_tried_again(flow: Flow) 
     write_ids(flow.src / "p.ndjson", 3, 6)
     summary = flow.run()
     assert (summary.records, summary.held_files, flow.quarantined()) == (3, 1, [])
-    state = newest_state(flow)
-    assert state.marks.last_committed_file == "p.ndjson"
-    assert state.seen.held_back["n.ndjson.gz"].startswith("truncated")
+    position = newest_position(flow)
+    assert position.marks.last_committed_file == "p.ndjson"
+    assert position.seen.held_back["n.ndjson.gz"].startswith("truncated")
     (flow.src / "n.ndjson.gz").write_bytes(whole)
     assert flow.run().records == len(gzip.decompress(whole).splitlines())
-    assert newest_state(flow).seen.held_back == {}
+    assert newest_position(flow).seen.held_back == {}
 
 
 def test_more_held_files_than_allowed_stop_the_run_after_the_others_are_committed(flow: Flow) -> None:
@@ -255,7 +255,7 @@ def test_a_source_with_regions_has_a_mark_for_each(tmp_path: Path) -> None:
     write_ids(flow.src / "loose.ndjson", 12, 15)
     summary = flow.run()
     assert (summary.late_files, summary.records) == (0, 9)
-    marks = newest_state(flow).marks
+    marks = newest_position(flow).marks
     assert dict(marks.prefix_marks) == {"region=eu/": "region=eu/1.ndjson", "region=us/": "region=us/3.ndjson"}
     assert marks.last_committed_file == "loose.ndjson"
     write_ids(flow.src / "region=eu/0.ndjson", 20, 23)  # late in its own region

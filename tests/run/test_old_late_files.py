@@ -17,7 +17,7 @@ from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import BadData
 from blizzard.operate.positions import export_position, import_position
 from tests.flows.in_process import Flow, clean_up_log, write_foreign
-from tests.flows.replaying import newest_state
+from tests.flows.replaying import newest_position
 from tests.ingesting import ids, write_ids
 
 HOUR_MS = 3_600_000
@@ -172,9 +172,9 @@ def test_after_a_long_comparison_that_found_nothing_the_position_says_so(flow: F
     write_foreign(flow.table, 9000)
     flow.run()
     (flow.src / "n.ndjson").unlink()
-    before = newest_state(flow)
+    before = newest_position(flow)
     assert flow.run(scan_commits=2).commits == 0  # as if three commits were many
-    after = newest_state(flow)
+    after = newest_position(flow)
     assert (after.sequence, after.seen.settled_names != before.seen.settled_names) == (before.sequence + 1, True)
     assert flow.run(scan_commits=2).sequence == after.sequence
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from blizzard.core.codec import encode_state
+from blizzard.core.codec import encode_position
 from blizzard.core.plan import Limits, is_drained, plan_batch
 from blizzard.core.position import (
     Marks,
@@ -228,16 +228,16 @@ def test_a_planned_batch_never_outgrows_the_payload_however_long_names_and_many_
     names = [f"{i:06d}-{'é' if i % 2 else 'x'}".ljust(name_chars, "y") for i in range(3000)]
     listing = [SourceFile(path=n, size_bytes=rng.randrange(1 << 40), etag=etag) for n in names]
     limits = Limits(max_files=10_000, max_bytes=1 << 62, commit_files=1 << 20, target_file_bytes=1 << 40)
-    state, longest = Marks(), 0
+    position, longest = Marks(), 0
     for _ in range(8):
-        if is_drained(state, listing):
+        if is_drained(position, listing):
             break
-        plan = plan_batch(state, listing, limits, slots=slots)
-        state = prune_finished(advance_mark(apply_reports(state, outcome_of(plan, rng, how)), plan.frontier))
-        longest = max(longest, len(encode_state(example(marks=state))))  # raises if it is too long
+        plan = plan_batch(position, listing, limits, slots=slots)
+        position = prune_finished(advance_mark(apply_reports(position, outcome_of(plan, rng, how)), plan.frontier))
+        longest = max(longest, len(encode_position(example(marks=position))))  # raises if it is too long
     assert longest > 10_000
-    decoded = orjson.loads(base64.b64decode(encode_state(example(marks=state)).partition(":")[2]))
-    assert set(decoded["source_state"]["files"]) == set(state.files)
+    decoded = orjson.loads(base64.b64decode(encode_position(example(marks=position)).partition(":")[2]))
+    assert set(decoded["source_state"]["files"]) == set(position.files)
 
 
 @pytest.mark.parametrize("finisher", [0, 1, 2])
@@ -248,9 +248,9 @@ def test_what_many_slots_left_in_progress_is_counted_when_few_slots_go_on(finish
         for i in range(6000)
     ]
     limits = Limits(max_files=10_000, max_bytes=1 << 62, commit_files=1 << 20, target_file_bytes=1 << 40)
-    state = Marks()
+    position = Marks()
     for slots, done in ((400, None), (3, finisher)):
-        plan = plan_batch(state, listing, limits, slots=slots)
+        plan = plan_batch(position, listing, limits, slots=slots)
         reports = []
         for dealt in plan.tasks:
             taken = dealt.slices if dealt.slot == done else dealt.slices[:1]
@@ -266,5 +266,5 @@ def test_what_many_slots_left_in_progress_is_counted_when_few_slots_go_on(finish
                 )
                 for piece in taken
             ]
-        state = prune_finished(advance_mark(apply_reports(state, reports), plan.frontier))
-        encode_state(example(marks=state))  # raises if it is too long
+        position = prune_finished(advance_mark(apply_reports(position, reports), plan.frontier))
+        encode_position(example(marks=position))  # raises if it is too long

@@ -263,7 +263,7 @@ def test_the_word_is_kept_in_the_position(tmp_path: Path) -> None:
     more(tmp_path)
     theirs.run()
     standings = standings_of(mine.open().scan_back())
-    assert {name: found.state.begun.reads_again for name, found in standings.items()} == {"p": False, "q": True}
+    assert {name: found.position.begun.reads_again for name, found in standings.items()} == {"p": False, "q": True}
 
 
 def test_names_that_are_not_there_get_no_advice_to_begin(shell: Shell, tmp_path: Path) -> None:

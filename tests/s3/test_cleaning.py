@@ -69,9 +69,9 @@ def test_a_name_that_no_listing_shows_is_not_even_asked_for(
 
         monkeypatch.setattr(S3Store, method, call)
     archive = open_store(flow.bucket.uri("kept"), flow.access)
-    _, state = pipelines_of(flow.open().scan_back())["p"]
+    _, position = pipelines_of(flow.open().scan_back())["p"]
     cleaning = Cleaning(source=flow.source.location, archive=archive, keep_ms=DAY_MS)
-    cleaning.run(changed(state, due_through=1), list(flow.open().scan_back()), flow.told, flow.quarantine)
+    cleaning.run(changed(position, due_through=1), list(flow.open().scan_back()), flow.told, flow.quarantine)
     assert asked == []
     keys = flow.bucket.keys()
     assert {key, "src/a.ndjson"} <= set(keys)

@@ -39,7 +39,7 @@ def series() -> set[str]:
     return {f"{name}{suffix}" for name, family in families().items() for suffix in suffixes[family.type]}
 
 
-def state(sequence: int) -> Position:
+def position(sequence: int) -> Position:
     return Position(
         pipeline="p",
         sequence=sequence,
@@ -77,17 +77,17 @@ def test_the_lag_goes_on_between_commits() -> None:
     telemetry = PrometheusTelemetry("p", now_s=lambda: now[0])
     assert str(value(telemetry, "checkpoint_lag_seconds")) == "nan"
     assert telemetry.lag_s is None
-    telemetry.stands_at(state(4))
+    telemetry.stands_at(position(4))
     assert value(telemetry, "checkpoint_lag_seconds") == 60
     now[0] = 1_100.0
-    telemetry.committed(state(5), BatchResult(), version=6, payload_bytes=10, seconds=0.1)
+    telemetry.committed(position(5), BatchResult(), version=6, payload_bytes=10, seconds=0.1)
     now[0] = 1_107.0
     assert value(telemetry, "checkpoint_lag_seconds") == 7
 
 
 def test_a_pipeline_that_has_committed_nothing_has_no_lag() -> None:
     telemetry = PrometheusTelemetry("p")
-    telemetry.stands_at(state(0))
+    telemetry.stands_at(position(0))
     assert str(value(telemetry, "checkpoint_lag_seconds")) == "nan"
 
 

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from blizzard.core.recover import Resume
 from blizzard.errors import BlizzardError
 from blizzard.run.after_ingest import Cleaning
-from blizzard.run.starting import state_to_go_on_from
+from blizzard.run.starting import decide_start
 from blizzard.store import open_store
 from tests.flows.backups import Elsewhere
 from tests.flows.replaying import mendable
@@ -130,8 +130,8 @@ class World:
         """Whether a run would go on from here with nothing to settle first."""
         flow = self.flow
         try:
-            found = state_to_go_on_from(flow.open(), pipeline="p", source=flow.source.identity, scan_commits=100)
-            return isinstance(found, Resume) and flow.quarantine.is_settled(found.state)
+            found = decide_start(flow.open(), pipeline="p", source=flow.source.identity, scan_commits=100)
+            return isinstance(found, Resume) and flow.quarantine.is_settled(found.position)
         except BlizzardError:
             return False
 

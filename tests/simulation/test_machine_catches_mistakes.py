@@ -41,21 +41,21 @@ from tests.simulation.invariants import (
 from tests.simulation.test_pipeline_machine import PipelineMachine
 
 
-def mark_is_the_latest_finished_file(state: Marks, _frontier: Iterable[str]) -> Marks:
-    finished = [name for name, progress in state.files.items() if isinstance(progress, Finished)]
-    return replace(state, last_committed_file=max(finished, default=state.last_committed_file))
+def mark_is_the_latest_finished_file(marks: Marks, _frontier: Iterable[str]) -> Marks:
+    finished = [name for name, progress in marks.files.items() if isinstance(progress, Finished)]
+    return replace(marks, last_committed_file=max(finished, default=marks.last_committed_file))
 
 
-def files_in_progress_are_pruned(state: Marks) -> Marks:
-    return replace(state, files={})
+def files_in_progress_are_pruned(marks: Marks) -> Marks:
+    return replace(marks, files={})
 
 
-def positions_count_rows_and_not_lines(state: Marks, reports: Iterable[Any]) -> Marks:
-    files = dict(state.files)
+def positions_count_rows_and_not_lines(marks: Marks, reports: Iterable[Any]) -> Marks:
+    files = dict(marks.files)
     for r in reports:
         records = r.from_record + r.rows
         files[r.path] = Finished() if r.finished else RecordsRead(records=records, size_bytes=r.size_bytes, etag=r.etag)
-    return replace(state, files=files)
+    return replace(marks, files=files)
 
 
 def an_exception_means_it_did_not_land(*_: Any, **__: Any) -> NotLanded:
@@ -71,28 +71,28 @@ def a_restore_goes_unnoticed(*_: Any, **__: Any) -> None:
     return None
 
 
-def pending_bad_records_are_forgotten(self: MemoryQuarantine, state: Any) -> None:
-    del state
+def pending_bad_records_are_forgotten(self: MemoryQuarantine, position: Any) -> None:
+    del position
 
 
-def bad_records_are_added_without_looking(self: MemoryQuarantine, state: Any) -> None:
-    for name in state.quarantine.pending:
+def bad_records_are_added_without_looking(self: MemoryQuarantine, position: Any) -> None:
+    for name in position.quarantine.pending:
         self.world.quarantine += self.world.bad_parquet[name]
-    self.world.quarantine_txn = state.sequence
+    self.world.quarantine_txn = position.sequence
 
 
 def late_files_are_never_looked_for(*_: Any, **__: Any) -> Unexpected:
     return Unexpected()
 
 
-def names_are_taken_for_compared(listed: Any, state: Any, commits: Any, policy: Any) -> Unexpected:
+def names_are_taken_for_compared(listed: Any, position: Any, commits: Any, policy: Any) -> Unexpected:
     """Only what is younger than the last look is compared, and yet all names are taken for known after it."""
-    found = compare_with_ledgers(replace(listed, is_full=False), state, commits, replace(policy, grace_ms=0))
-    return replace(found, settled_names=digest_files(settled_files(listed.files, state)))
+    found = compare_with_ledgers(replace(listed, is_full=False), position, commits, replace(policy, grace_ms=0))
+    return replace(found, settled_names=digest_files(settled_files(listed.files, position)))
 
 
-def every_file_before_the_mark_is_late(listed: Any, state: Any, *_: Any) -> Unexpected:
-    passed = [f.path for f in listed.files if state.marks.is_finished(f.path)]
+def every_file_before_the_mark_is_late(listed: Any, position: Any, *_: Any) -> Unexpected:
+    passed = [f.path for f in listed.files if position.marks.is_finished(f.path)]
     return Unexpected(late=tuple(sorted(passed)))
 
 
@@ -100,8 +100,8 @@ def names_are_never_compared(*_: Any) -> bool:
     return False
 
 
-def the_whole_source_is_never_listed(state: Any, *_: Any, **__: Any) -> Scope:
-    source: Marks = state.marks
+def the_whole_source_is_never_listed(position: Any, *_: Any, **__: Any) -> Scope:
+    source: Marks = position.marks
     marks = {"": source.last_committed_file or "", **source.prefix_marks}
     return Scope(is_full=False, after=marks, also=tuple(sorted(source.in_progress)))
 
@@ -207,6 +207,6 @@ def test_the_machine_catches(mistake: Mistake, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_mistake_that_only_fails_is_not_taken_for_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """As one did for a while that no longer fitted the function it stood for."""
-    monkeypatch.setattr(STARTING, "compare_with_ledgers", lambda listing, state, commits: Unexpected())
+    monkeypatch.setattr(STARTING, "compare_with_ledgers", lambda listing, position, commits: Unexpected())
     with pytest.raises(TypeError, match="positional"):
         run_state_machine_as_test(PipelineMachine, settings=SEARCH)

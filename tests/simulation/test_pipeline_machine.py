@@ -158,11 +158,11 @@ class PipelineMachine(RuleBasedStateMachine):
 
     def _upload(self, uploads: dict[str, tuple[list[str], int]], delay_ms: int) -> None:
         """Files become visible some time after the time they say they are of: a renamed folder, long after it."""
-        state = self._state()
+        position = self._state()
         for name, (kinds, break_at) in uploads.items():
             if name in self.world.sources:
                 continue
-            if state is not None and state.is_passed(name):
+            if position is not None and position.is_passed(name):
                 self.late.add(name)
             self.world.seen_ms[name] = max(0, self.world.tick() - delay_ms)
             lines: list[Line] = []
@@ -295,15 +295,15 @@ class PipelineMachine(RuleBasedStateMachine):
         found = pipelines_of(c for c, _ in reversed(self.world.log)).get("p")
         if found is None:
             return
-        state, rows, committed = found[1].marks, set(self.world.rows()), set(self.world.committed_slices())
+        position, rows, committed = found[1].marks, set(self.world.rows()), set(self.world.committed_slices())
         for name, lines in self.world.sources.items():
             ids = [i for i in lines if isinstance(i, int)]
-            if state.is_finished(name):
+            if position.is_finished(name):
                 is_waiting = name in self.late and not rows.intersection(ids)
                 is_told = rows.issuperset(ids) or broken_name(name) in committed or is_waiting
                 holds(MARK_IS_TRUE, is_told, name)
             else:
-                taken = [i for i in lines[: state.records_read(name)] if isinstance(i, int)]
+                taken = [i for i in lines[: position.records_read(name)] if isinstance(i, int)]
                 holds(MARK_IS_TRUE, rows.intersection(ids) == set(taken), name)
 
     def _state(self) -> Marks | None:
