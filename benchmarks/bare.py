@@ -12,7 +12,7 @@ from blizzard.schema.layout import TableLayout
 from blizzard.schema.load import load_schema
 from blizzard.source.listing import list_source
 from blizzard.source.uri import locate_source
-from blizzard.tasks.task import JobSpec
+from blizzard.tasks.spec import TaskSpec
 
 Runner = Callable[[tuple[TaskPlan, ...]], tuple[TaskReport, ...]]
 
@@ -21,10 +21,10 @@ UNHURRIED = Limits(interval_s=None)
 TICKET = BatchTicket(sequence=1, planned_ms=0, table_id="floor")
 
 
-def make_spec(source: str, table: str, ddl: str) -> JobSpec:
+def make_spec(source: str, table: str, ddl: str) -> TaskSpec:
     """The task's settings as a run without any configuration has them."""
     config = make_config({})
-    return JobSpec(
+    return TaskSpec(
         source_root=locate_source(source, None).root,
         compression=config.source.compression,
         table_root=table,

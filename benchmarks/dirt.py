@@ -18,7 +18,8 @@ from blizzard.source.uri import locate_source
 from blizzard.store import open_store
 from blizzard.tasks.parse import RecordParser
 from blizzard.tasks.partitioned import open_writer
-from blizzard.tasks.task import JobSpec, run_task
+from blizzard.tasks.spec import TaskSpec
+from blizzard.tasks.task import run_task
 
 _BAD_EVERY = 100
 # What goes wrong in the field: a fraction in an integer, text in a number, half a line, a date that is none.
@@ -74,13 +75,13 @@ def _piece(source: str) -> Slice:
     return Slice(path=file.path, size_bytes=file.size_bytes, etag=file.etag, from_record=0)
 
 
-def _task(spec: JobSpec, source: str) -> tuple[int, int]:
+def _task(spec: TaskSpec, source: str) -> tuple[int, int]:
     budget = Budget(output_bytes=1 << 62, max_records=None, seconds=UNHURRIED.interval_s)
     report = run_task(spec, TaskPlan(slot=0, slices=(_piece(source),), budget=budget), TICKET)
     return sum(s.rows for s in report.slices), sum(s.bad for s in report.slices)
 
 
-def _bare(spec: JobSpec, source: str) -> tuple[int, int]:
+def _bare(spec: TaskSpec, source: str) -> tuple[int, int]:
     """Decode, parse, encode: no policy, no accounting, no columns of our own."""
     parser = RecordParser(spec.layout.record_schema)
     writer = open_writer(

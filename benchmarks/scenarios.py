@@ -25,7 +25,9 @@ from benchmarks.dirt import measure_dirt
 from benchmarks.generators import NESTED_DDL
 from benchmarks.measure import measure
 from benchmarks.results import ScenarioResult
-from blizzard.core.batch import RunIdentity, next_position, position_before, seal
+from blizzard.core.batch import RunIdentity, next_position, position_before
+from blizzard.core.commit import Intent
+from blizzard.core.events import unheard
 from blizzard.core.plan import Limits, count_backlog, is_drained, plan_batch
 from blizzard.core.position import Marks, advance_mark, apply_reports, prune_finished
 from blizzard.core.recover import Resume, decide_recovery
@@ -43,11 +45,10 @@ from blizzard.core.types import (
     TaskReport,
 )
 from blizzard.delta.place import DeltaRsPlace
-from blizzard.run.assemble import SystemClock
-from blizzard.run.landing import commit_batch
-from blizzard.run.ports import CommitRequest
+from blizzard.quarantine.table import DeltaRsQuarantine
+from blizzard.run.clock import SystemClock
+from blizzard.run.commit import Committing
 from blizzard.schema.load import load_schema
-from blizzard.service.progress import SilentProgress
 from blizzard.source.listing import list_source
 from blizzard.source.uri import locate_source
 from blizzard.tasks.task import run_task
@@ -227,7 +228,7 @@ def read_from(source: str, ddl: str, first: int, table: str) -> Metrics:
 
 def write_commits(commits: int, table: str) -> Metrics:
     """A table with this many commits of one pipeline and a few more, each with one Add, by blizzard's own commit."""
-    clock, progress = SystemClock(), SilentProgress()
+    clock = SystemClock()
     place = DeltaRsPlace(root=table, schema=load_schema(NESTED_DDL), clock=clock)
     place.create(_PIPELINE)
     opened = place.open()
@@ -245,19 +246,17 @@ def write_commits(commits: int, table: str) -> Metrics:
         table_id=opened.table_id,
         schema_fingerprint=opened.schema_fingerprint,
     )
+    quarantine = DeltaRsQuarantine(root=f"{table}_quarantine", clock=clock)
+    committing = Committing(table=opened, quarantine=quarantine, clock=clock, emit=unheard, attempts=1)
     position = position_before(recovery, identity, version=0, timestamp_ms=clock.now_ms())
     seconds = []
     for number in range(commits + _COMMITS_SINCE_CHECKPOINT):
         plan, result = _batch_of_one(number)
         after = next_position(position, plan, result, batch_id=os.urandom(8).hex(), now_ms=clock.now_ms())
         started = time.monotonic()
-        checkpoint = seal(after, result)
-        request = CommitRequest.of(checkpoint, result.files)
-        version = commit_batch(
-            opened, request, checkpoint.position, planned_ms=clock.now_ms(), attempts=1, clock=clock, progress=progress
-        )
+        landing = committing.commit(Intent(position=after, result=result, planned_ms=clock.now_ms()))
         seconds.append(time.monotonic() - started)
-        position = replace(checkpoint.position, on=replace(checkpoint.position.on, delta_version=version))
+        position = replace(landing.position, on=replace(landing.position.on, delta_version=landing.version))
     return _latencies(seconds[:commits])
 
 

@@ -1,15 +1,18 @@
-"""One tree of errors, grouped by what a caller would do about them.
+"""One tree of errors, grouped by what a caller would do about them; and where foreign exceptions belong in it.
 
 Every error has a stable `kind` and the exit code of its branch. A message says what happened, to what, and what
-to do next; it never carries an option value or a secret.
+to do next; it never carries an option value or a secret. What an exception is, is asked where trouble is reported,
+never to judge what became of a commit: only the log says that.
 """
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 from collections.abc import Sequence
 
 from blizzard.core.kinds import Kind
-from blizzard.core.types import TaskFailure
 from blizzard.text.shown import shown
 
 
@@ -95,12 +98,6 @@ class SparkGone(Temporary):
     kind = Kind.SPARK_GONE
 
 
-TOO_MANY_BAD = (
-    "Look at the lines, and whether the schema fits them (blizzard schema diff); mend the files or the schema, or raise"
-    " the limit."
-)
-
-
 def connect_without_jvm() -> ConfigError:
     return ConfigError(
         "the delta-spark committer works inside the driver's JVM, which a Spark Connect session does not give. Use the"
@@ -109,20 +106,57 @@ def connect_without_jvm() -> ConfigError:
     )
 
 
-def error_of_failure(failure: TaskFailure) -> BlizzardError:
-    """The exception for what a task reported."""
-    where = failure.path if failure.line is None else f"{failure.path} line {failure.line}"
-    what = f"{where}: {failure.message}. Nothing of this batch was committed."
-    match failure.kind:
-        case Kind.BAD_RECORD:
-            return BadRecord(f"{what} Mend the line, or move the file away, and run again.")
-        case Kind.TOO_MANY_BAD_RECORDS:
-            return BadData(f"{what} {TOO_MANY_BAD}", kind=Kind.TOO_MANY_BAD_RECORDS)
-        case Kind.SOURCE_CHANGED:
-            return Temporary(f"{what} Run again.", kind=Kind.SOURCE_CHANGED)
-        case Kind.DISK_FULL:
-            return Temporary(f"{what} Make space, and run again.", kind=Kind.DISK_FULL)
-        case Kind.NOT_WRITABLE:
-            return ConfigError(f"{what} Give the user who runs this the right to write there.", kind=Kind.NOT_WRITABLE)
-        case kind:
-            return BadFile(f"{what} Replace the file, or move it away, and run again.", kind=kind)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_NO_PATH = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
+_MAY_PASS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY)
+# delta-rs and Java say it in words only.
+_OS_ERROR = re.compile(r"os error (\d{1,3})|\[[Ee]rrno (\d{1,3})\]")
+_WORDS = {"No space left on device": errno.ENOSPC, "Disk quota exceeded": errno.EDQUOT}
+
+
+def errno_of(error: BaseException | str) -> int | None:
+    """The operating system's number, where the error, or what it wraps, comes from there."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    text = str(error)
+    for words, meant in _WORDS.items():
+        if words in text:
+            return meant
+    found = _OS_ERROR.search(text)
+    return None if found is None else int(found[1] or found[2])
+
+
+def said(error: BaseException | str) -> str:
+    """The operating system's words for it."""
+    number = errno_of(error)
+    return str(error) if number is None else os.strerror(number)
+
+
+def failure_to_write(error: BaseException | str, what: str, *, then: str = "") -> BlizzardError | None:
+    """Why `what` cannot be written, if that is the disk's doing; None: it is something else. `then` is what follows."""
+    text = f"{what} cannot be written: {said(error)}.{' ' if then else ''}{then}"
+    number = errno_of(error)
+    if number in _FULL:
+        return Temporary(f"{text} Make space, and run again.", kind=Kind.DISK_FULL)
+    if number in _NOT_ALLOWED:
+        return ConfigError(f"{text} Give the user who runs this the right to write there.", kind=Kind.NOT_WRITABLE)
+    return None
+
+
+def known_failure(error: BaseException) -> BlizzardError | None:
+    """For the end of a command: what is not our mistake."""
+    if isinstance(error, BlizzardError):
+        return error
+    if not isinstance(error, OSError) or error.errno is None:
+        return None
+    what = error.filename if isinstance(error.filename, str) else "a file"
+    if error.errno in (*_FULL, errno.EROFS):
+        return failure_to_write(error, what)
+    if error.errno in _NOT_ALLOWED:
+        return ConfigError(f"{what}: {error.strerror}. Check its rights.", kind=Kind.ACCESS_DENIED)
+    if error.errno in _NO_PATH:
+        return ConfigError(f"{what} cannot be used: {error.strerror}", kind=Kind.UNUSABLE_PATH)
+    if error.errno in _MAY_PASS:
+        return Temporary(f"{what}: {error.strerror}. Run again.")
+    return None

@@ -12,7 +12,8 @@ from typing import Any
 from benchmarks.bare import TICKET, drain, make_spec
 from benchmarks.contenders.play import Clock, Spec, play
 from blizzard.core.types import TaskPlan, TaskReport
-from blizzard.tasks.task import JobSpec, run_task
+from blizzard.tasks.spec import TaskSpec
+from blizzard.tasks.task import run_task
 
 
 def run(spec: Spec, clock: Clock) -> int | None:
@@ -28,11 +29,11 @@ def run(spec: Spec, clock: Clock) -> int | None:
     return rows
 
 
-def _run_all(pool: Any, job: JobSpec, plans: tuple[TaskPlan, ...]) -> tuple[TaskReport, ...]:
+def _run_all(pool: Any, job: TaskSpec, plans: tuple[TaskPlan, ...]) -> tuple[TaskReport, ...]:
     return tuple(pool.map(_run_one, [(job, plan) for plan in plans], chunksize=1))
 
 
-def _run_one(job: tuple[JobSpec, TaskPlan]) -> TaskReport:
+def _run_one(job: tuple[TaskSpec, TaskPlan]) -> TaskReport:
     spec, plan = job
     return run_task(spec, plan, TICKET)
 

@@ -1,0 +1,1 @@
+"""The command line: thin over everything else, and imported by nobody."""

@@ -54,7 +54,7 @@ def add_hints_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_job_arguments(parser: argparse.ArgumentParser) -> None:
+def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", metavar="URI", help="folder, file or glob of NDJSON files")
     parser.add_argument("--table", metavar="URI", help="Delta table to append to; made on first use")
     parser.add_argument("--schema", metavar="DDL|FILE", help="schema of a new table; leave out when the table exists")

@@ -1,59 +1,56 @@
-"""`blizzard checkpoint …`: positions looked at, kept, moved and changed. Text, or JSON for scripts."""
+"""`blizzard checkpoint …`: positions looked at, kept, moved and changed."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from blizzard.cli.context import job_of, request_of
+from blizzard.cli.context import ingesting, looking
 from blizzard.cli.look import time_text
+from blizzard.cli.output import output_of, print_verbatim
 from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError
-from blizzard.operate import positions
-from blizzard.operate.rollback import apply_rollback, prepare_rollback
+from blizzard.operate import positions, transfer
+from blizzard.operate.rollback import Rollback, apply_rollback, prepare_rollback
 from blizzard.operate.status import checkpoints, newest_payloads, payload_of
 from blizzard.quarantine import contents
-from blizzard.run.assemble import Job, SystemClock
+from blizzard.run.assemble import Assembly
+from blizzard.run.clock import SystemClock
 from blizzard.service.progress import TerminalProgress
 from blizzard.store.uri import local_path
-from blizzard.text.printing import print_json, print_json_line, print_line, print_table, write_lines
+from blizzard.text.json import json_text
+
+_COLUMNS = ["SEQUENCE", "VERSION", "TIME", "FILES", "RECORDS", "BYTES", "PAYLOAD", "RUN", "KIND", "PIPELINE"]
 
 
 def dispatch(options: argparse.Namespace) -> int:
     return _ACTIONS[options.action](options)
 
 
-def _checkpoint_list(options: argparse.Namespace) -> int:
-    with request_of(options) as request:
-        rows = list(checkpoints(request.open_table(), options.pipeline))
-    if options.json:
-        for row in rows:
-            print_json_line(row)
-        return 0
-    shown = [
-        [
-            r["sequence"],
-            r["delta_version"],
-            time_text(r["committed_at_ms"]),
-            *("-" if r[name] is None else f"{r[name]:,}" for name in ("files", "records", "bytes")),
-            f"{r['payload_bytes']:,}",
-            r["run_id"],
-            "taken back" if r["superseded"] else r["kind"] or ("-" if r["in_log"] else "in a Delta checkpoint"),
-            r["pipeline"],
-        ]
-        for r in rows
-    ]
-    print_table(
-        ["SEQUENCE", "VERSION", "TIME", "FILES", "RECORDS", "BYTES", "PAYLOAD", "RUN", "KIND", "PIPELINE"], shown
-    )
+def _list(options: argparse.Namespace) -> int:
+    with looking(options) as assembly:
+        output_of(options).rows(checkpoints(assembly.open_table(), options.pipeline), _COLUMNS, _cells)
     return 0
 
 
-def _checkpoint_show(options: argparse.Namespace) -> int:
-    with request_of(options) as request:
-        table = request.open_table()
+def _cells(row: Mapping[str, Any]) -> list[Any]:
+    where = "-" if row["in_log"] else "in a Delta checkpoint"
+    return [
+        row["sequence"],
+        row["delta_version"],
+        time_text(row["committed_at_ms"]),
+        *("-" if row[name] is None else f"{row[name]:,}" for name in ("files", "records", "bytes")),
+        f"{row['payload_bytes']:,}",
+        row["run_id"],
+        "taken back" if row["superseded"] else row["kind"] or where,
+        row["pipeline"],
+    ]
+
+
+def _show(options: argparse.Namespace) -> int:
+    with looking(options) as assembly:
+        table = assembly.open_table()
         if options.sequence is None:
             found = newest_payloads(table, options.pipeline)
         else:
@@ -64,132 +61,121 @@ def _checkpoint_show(options: argparse.Namespace) -> int:
                 f" {options.sequence}; see blizzard checkpoint list",
                 kind=Kind.CHECKPOINT_NOT_FOUND,
             )
-    if options.json:
-        print_json(found)
-    elif not found:
-        print_line("no position in the log's JSON commits, nor in its Delta checkpoint")
-    else:
-        for payload in found:
-            print_json(payload)
+    nothing = ["no position in the log's JSON commits, nor in its Delta checkpoint"]
+    lines = [line for payload in found for line in json_text(payload, indented=True).split("\n")]
+    output_of(options).result(found, lines or nothing)
     return 0
 
 
-def _checkpoint_edit(options: argparse.Namespace) -> int:
-    with job_of(options) as job:
-        table = job.open_table()
+def _edit(options: argparse.Namespace) -> int:
+    with ingesting(options) as assembly:
+        table = assembly.open_for_commit()
 
         def plan() -> positions.Edit:
             if options.action == "reset":
-                return positions.plan_reset(job, table, options.file, options.from_record)
-            return positions.plan_skip(job, table, options.file)
+                return positions.plan_reset(assembly, table, options.file, options.from_record)
+            return positions.plan_skip(assembly, table, options.file)
 
         edit = plan()
         if not options.yes:
             raise ConfigError(f"{edit.sentence}. Nothing was changed: add --yes to do it", kind=Kind.NOT_CONFIRMED)
-        sequence, version = positions.apply_edit(job, table, edit, plan)
-    if options.json:
-        print_json({"path": edit.path, "sequence": sequence, "delta_version": version})
-    else:
-        print_line(f"{edit.sentence}: sequence {sequence}, version {version}")
+        sequence, version = positions.apply_edit(assembly, table, edit, plan)
+    output_of(options).result(
+        {"path": edit.path, "sequence": sequence, "delta_version": version},
+        [f"{edit.sentence}: sequence {sequence}, version {version}"],
+    )
     return 0
 
 
-def _checkpoint_export(options: argparse.Namespace) -> int:
-    with request_of(options) as request:
-        content = positions.export_position(request.open_table(), options.pipeline, sequence=options.sequence)
+def _export(options: argparse.Namespace) -> int:
+    with looking(options) as assembly:
+        content = transfer.export_position(assembly.open_table(), options.pipeline, sequence=options.sequence)
     if options.out == "-":
-        write_lines(sys.stdout, [content.decode().rstrip("\n")])  # as it is: it is to be imported
+        print_verbatim(content.decode())
         return 0
     with contents.new_file(local_path(options.out, what="export"), overwrite=options.force) as file:
         file.write(content)
-    print_json({"file": options.out}) if options.json else print_line(f"written to {options.out}")
+    output_of(options).result({"file": options.out}, [f"written to {options.out}"])
     return 0
 
 
-def _checkpoint_import(options: argparse.Namespace) -> int:
+def _import(options: argparse.Namespace) -> int:
     try:
         with open(options.file, "rb") as file:
             content = file.read()
     except OSError as e:
         raise ConfigError(f"{options.file} cannot be read: {e.strerror}", kind=Kind.USAGE) from e
-    with request_of(options) as request:
-        sequence, version = positions.import_position(
-            request.open_for_commit(),
+    with looking(options, TerminalProgress().see) as assembly:
+        sequence, version = transfer.import_position(
+            assembly.open_for_commit(),
             content,
-            quarantine=request.quarantine(TerminalProgress()),
-            source_access=request.access("source", positions.exported_source_root(content)),
+            quarantine=assembly.quarantine,
+            source_access=assembly.request.access("source", transfer.exported_source_root(content)),
             replaces=options.replace,
             is_trusted=options.unverified,
+            emit=assembly.emit,
         )
-    if options.json:
-        print_json({"sequence": sequence, "delta_version": version})
-    else:
-        print_line(f"imported as sequence {sequence}, version {version}")
+    output_of(options).result(
+        {"sequence": sequence, "delta_version": version}, [f"imported as sequence {sequence}, version {version}"]
+    )
     return 0
 
 
-def _checkpoint_rollback(options: argparse.Namespace) -> int:
-    with job_of(options) as job:
-        return _roll_back(options, job)
+def _rollback(options: argparse.Namespace) -> int:
+    with ingesting(options, TerminalProgress().see) as assembly:
+        return _roll_back(options, assembly)
 
 
-def _roll_back(options: argparse.Namespace, job: Job) -> int:
-    progress, clock = TerminalProgress(), SystemClock()
-    table, listing = job.open_table(), job.source.list()
-    scan_commits = job.config.checkpoint.scan_commits
+def _roll_back(options: argparse.Namespace, assembly: Assembly) -> int:
+    table, source, output = assembly.open_for_commit(), assembly.source, output_of(options)
+    pipeline, scan_commits = assembly.pipeline_of(table), assembly.config.checkpoint.scan_commits
     rollback = prepare_rollback(
         table,
-        pipeline=job.pipeline,
-        source=job.source.identity,
+        pipeline=pipeline,
+        source=source.identity,
         to=options.to,
-        listing=listing,
+        listing=source.list(),
         with_schema=options.with_schema,
         scan_commits=scan_commits,
     )
-    shown = {
-        "pipeline": job.pipeline,
-        "to": options.to,
-        "superseded": rollback.plan.superseded,
-        "records": rollback.plan.records,
-        "parquet_files": len(rollback.plan.files),
-        "source_files": rollback.plan.source_files,
-        "later_columns": rollback.later_columns,
-    }
+    shown = _shown(rollback, pipeline, options.to)
     if options.dry_run or not options.yes:
-        _show_rollback(options, shown | {"done": False}, rollback.sentences)
+        output.result(shown | {"done": False}, rollback.sentences)
         if options.dry_run:
             return 0
         raise ConfigError("nothing was changed: add --yes to do it", kind=Kind.NOT_CONFIRMED)
     sequence, version = apply_rollback(
         table,
         rollback,
-        job.quarantine(progress),
-        list_source=job.source.list,
+        assembly.quarantine,
+        list_source=source.list,
         scan_commits=scan_commits,
-        clock=clock,
-        progress=progress,
+        clock=SystemClock(),
+        emit=assembly.emit,
     )
     done = f"done: sequence {sequence}, version {version}"
-    _show_rollback(
-        options, shown | {"done": True, "sequence": sequence, "delta_version": version}, [*rollback.sentences, done]
-    )
+    output.result(shown | {"done": True, "sequence": sequence, "delta_version": version}, [*rollback.sentences, done])
     return 0
 
 
-def _show_rollback(options: argparse.Namespace, shown: dict[str, Any], sentences: list[str]) -> None:
-    if options.json:
-        print_json(shown)
-    else:
-        for sentence in sentences:
-            print_line(sentence)
+def _shown(rollback: Rollback, pipeline: str, to: int) -> dict[str, Any]:
+    return {
+        "pipeline": pipeline,
+        "to": to,
+        "superseded": rollback.plan.superseded,
+        "records": rollback.plan.records,
+        "parquet_files": len(rollback.plan.files),
+        "source_files": rollback.plan.source_files,
+        "later_columns": rollback.later_columns,
+    }
 
 
 _ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "export": _checkpoint_export,
-    "import": _checkpoint_import,
-    "list": _checkpoint_list,
-    "show": _checkpoint_show,
-    "reset": _checkpoint_edit,
-    "rollback": _checkpoint_rollback,
-    "skip": _checkpoint_edit,
+    "export": _export,
+    "import": _import,
+    "list": _list,
+    "show": _show,
+    "reset": _edit,
+    "rollback": _rollback,
+    "skip": _edit,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from blizzard.cli.arguments import add_committer_argument, add_job_arguments, add_table_arguments, whole_number
+from blizzard.cli.arguments import add_committer_argument, add_ingest_arguments, add_table_arguments, whole_number
 
 _ROLLBACK_HELP = """Remove what the commits after a sequence have added, and put the position back to where it was: the
 next run reads the same slices again. One commit does both, under the pipeline's next sequence. Where a RESTORE has
@@ -46,7 +46,7 @@ def add_checkpoint_actions(actions: Any) -> None:
         edit = actions.add_parser(
             name, help=what, description=f"{what.capitalize()}. Takes the pipeline's next sequence."
         )
-        add_job_arguments(edit)
+        add_ingest_arguments(edit)
         edit.add_argument("--file", metavar="NAME", required=True, help="the file's name, as blizzard files shows it")
         if name == "reset":
             edit.add_argument(
@@ -63,7 +63,7 @@ def add_checkpoint_actions(actions: Any) -> None:
         help="go back to an older sequence: remove what later ones added, and read it again",
         description=_ROLLBACK_HELP,
     )
-    add_job_arguments(rollback)
+    add_ingest_arguments(rollback)
     rollback.add_argument(
         "--to", metavar="N", type=whole_number(0), required=True, help="the sequence to go back to; 0: the start"
     )

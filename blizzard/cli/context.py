@@ -1,4 +1,4 @@
-"""From the options of a command to its request: one reading of flags, `--set` and the file, for all commands."""
+"""From the options of a command to its parts: one reading of flags, `--set` and the file, for all commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 from blizzard.config.load import Config, load_config
 from blizzard.config.request import Request, make_request
-from blizzard.run.assemble import Job, make_job
+from blizzard.core.events import Emit, unheard
+from blizzard.run.assemble import Assembly, resolve_table
 from blizzard.spark.session import LazySession, settings_of
 
 # Which flag is which key. A command takes some of them, and none reads one in another way.
@@ -41,35 +42,35 @@ def session_for(config: Config) -> Iterator[LazySession]:
         yield session
 
 
-def request_for(config: Config, session: LazySession) -> Request:
-    return make_request(config, session.get, settings_of(None))
-
-
-@contextmanager
-def request_of(options: argparse.Namespace) -> Iterator[Request]:
-    config = config_of(options)
-    with session_for(config) as session:
-        yield request_for(config, session)
-
-
-def job_for(options: argparse.Namespace, config: Config, session: LazySession) -> Job:
-    request = request_for(config, session)
-    return make_job(
-        request.config,
+def request_to_ingest(options: argparse.Namespace, config: Config, session: LazySession) -> Request:
+    return make_request(
+        resolve_table(config, session),
         pipeline=options.pipeline,
         start_from=getattr(options, "start_from", None),
         adopts=getattr(options, "adopt", False),
         reads_again=getattr(options, "reads_again", False),
         max_batches=getattr(options, "max_batches", None),
         accepts_quarantine_loss=getattr(options, "accept_quarantine_loss", False),
-        spark_settings=request.spark_settings,
-        session=request.session,
+        spark_settings=settings_of(None),
     )
 
 
 @contextmanager
-def job_of(options: argparse.Namespace) -> Iterator[Job]:
-    """The job that is asked for. If a session was started for it, or for its committer, it is stopped in the end."""
+def looking(options: argparse.Namespace, emit: Emit = unheard) -> Iterator[Assembly]:
+    """For a command over a table."""
     config = config_of(options)
     with session_for(config) as session:
-        yield job_for(options, config, session)
+        request = Request(
+            config=resolve_table(config, session),
+            spark_settings=settings_of(None),
+            accepts_quarantine_loss=getattr(options, "accept_quarantine_loss", False),
+        )
+        yield Assembly(request=request, session=session, emit=emit)
+
+
+@contextmanager
+def ingesting(options: argparse.Namespace, emit: Emit = unheard) -> Iterator[Assembly]:
+    """For a command over a table and a source of it, as a run is given them."""
+    config = config_of(options)
+    with session_for(config) as session:
+        yield Assembly(request=request_to_ingest(options, config, session), session=session, emit=emit)

@@ -1,27 +1,30 @@
-"""`blizzard dlq …`: what is in quarantine, and what to do with it. Text, or JSON for scripts."""
+"""`blizzard dlq …`: what is in quarantine, and what to do with it."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from itertools import islice
+from typing import Any
 
-from blizzard.cli.context import job_of, request_of
+from blizzard.cli.context import ingesting, looking
+from blizzard.cli.output import output_of, print_line, say, table_lines
 from blizzard.cli.quarantine_arguments import SHOWN_CHARS
-from blizzard.config.request import Request
 from blizzard.core.kinds import Kind
 from blizzard.core.log import standings_of
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError
+from blizzard.operate.realign import Realigned, realign
+from blizzard.operate.replay import Replayed, replay_request
 from blizzard.quarantine import contents
-from blizzard.quarantine.table import DeltaRsQuarantine
-from blizzard.service.progress import SilentProgress, TerminalProgress
+from blizzard.run.assemble import Assembly
+from blizzard.service.progress import TerminalProgress
 from blizzard.store.uri import local_path, show_uri
 from blizzard.tasks.quarantine import Selection
-from blizzard.text.printing import json_text, print_json_line, print_line, print_table, say
+from blizzard.text.json import json_text
+from blizzard.text.lists import count
 from blizzard.text.shown import printable
 
 
@@ -41,12 +44,6 @@ def dispatch(options: argparse.Namespace) -> int:
             return _purge(options)
 
 
-@contextmanager
-def _open(options: argparse.Namespace) -> Iterator[DeltaRsQuarantine]:
-    with request_of(options) as request:
-        yield request.quarantine(SilentProgress())
-
-
 def _selection(options: argparse.Namespace) -> Selection:
     return Selection(
         pipeline=options.pipeline,
@@ -59,23 +56,26 @@ def _selection(options: argparse.Namespace) -> Selection:
 
 
 def _list(options: argparse.Namespace) -> int:
-    with _open(options) as quarantine:
+    with looking(options) as assembly:
+        quarantine = assembly.quarantine
         groups = contents.count_groups(quarantine, _selection(options))
     records, complete = sum(g.records for g in groups), sum(g.complete for g in groups)
-    if options.json:
-        shown = [
-            asdict(g) | {"oldest": contents.time_text(g.oldest), "newest": contents.time_text(g.newest)} for g in groups
-        ]
-        whole = {"quarantine": show_uri(quarantine.root), "records": records, "complete": complete, "groups": shown}
-        print_json_line(whole)
-    elif not groups:
-        _print_nothing(options)
-    else:
-        header = ["PIPELINE", "FILE", "KIND", "RECORDS", "SEQUENCES", "OLDEST", "NEWEST"]
-        print_table(header, [_group_cells(g) for g in groups])
-        files = len({(g.pipeline, g.source_file) for g in groups})
-        print_line("", f"{_count(records)} of {_count(files, 'file')}; {complete:,} can be exported and replayed")
+    shown = [
+        asdict(g) | {"oldest": contents.time_text(g.oldest), "newest": contents.time_text(g.newest)} for g in groups
+    ]
+    output_of(options, indented=False).result(
+        {"quarantine": show_uri(quarantine.root), "records": records, "complete": complete, "groups": shown},
+        _group_lines(groups, records, complete) if groups else _nothing(options),
+    )
     return 0
+
+
+def _group_lines(groups: list[contents.Group], records: int, complete: int) -> Iterator[str]:
+    header = ["PIPELINE", "FILE", "KIND", "RECORDS", "SEQUENCES", "OLDEST", "NEWEST"]
+    yield from table_lines(header, [_group_cells(g) for g in groups])
+    files = len({(g.pipeline, g.source_file) for g in groups})
+    yield ""
+    yield f"{count(records, 'record')} of {count(files, 'file')}; {complete:,} can be exported and replayed"
 
 
 def _group_cells(g: contents.Group) -> list[str]:
@@ -87,42 +87,43 @@ def _group_cells(g: contents.Group) -> list[str]:
 
 
 def _show(options: argparse.Namespace) -> int:
-    shown = 0
-    with _open(options) as quarantine:
-        for record in islice(contents.records(quarantine, _selection(options)), options.limit + 1):
+    output, shown = output_of(options, indented=False, verbatim=("raw", "raw_base64")), 0
+    with looking(options) as assembly:
+        for record in islice(contents.records(assembly.quarantine, _selection(options)), options.limit + 1):
             shown += 1
             if shown > options.limit:
-                say(f"the first {_count(options.limit)}; more with --limit")
-            elif options.json:
-                print_json_line(contents.as_json(record), verbatim=("raw", "raw_base64"))
+                say(f"the first {count(options.limit, 'record')}; more with --limit")
             else:
-                _print_record(record, limit=None if options.full else SHOWN_CHARS)
+                output.result(
+                    contents.as_json(record), _record_lines(record, limit=None if options.full else SHOWN_CHARS)
+                )
     if not shown and not options.json:
-        _print_nothing(options)
+        print_line(*_nothing(options))
     return 0
 
 
-def _print_record(record: contents.Record, *, limit: int | None) -> None:
+def _record_lines(record: Mapping[str, Any], *, limit: int | None) -> Iterator[str]:
     place = [record["source_file"]]
     place += [f"line {record['line']}"] if record["line"] is not None else []
     place += [f"byte {record['byte_offset']}"] if record["byte_offset"] is not None else []
-    print_line(", ".join(place))
+    yield ", ".join(place)
     column = f", column {record['column']}" if record["column"] else ""
-    print_line(f"  why     {record['error_kind']}{column}: {record['message']}")
+    yield f"  why     {record['error_kind']}{column}: {record['message']}"
     since = contents.time_text(record["quarantined_at"])
-    print_line(f"  since   {since}, pipeline {record['pipeline']}, sequence {record['sequence']}")
+    yield f"  since   {since}, pipeline {record['pipeline']}, sequence {record['sequence']}"
     if record["raw"] is None:
-        print_line("  line    none: the file could not be read")
+        yield "  line    none: the file could not be read"
         return
     text = printable(record["raw"].decode("utf-8", "backslashreplace"))
     cut = "" if limit is None or len(text) <= limit else f" … ({record['raw_bytes']:,} bytes; --full shows all)"
     lost = "" if record["complete"] else f" … (only the beginning of {record['raw_bytes']:,} bytes was kept)"
-    print_line(f"  line    {text[:limit]}{cut or lost}")
+    yield f"  line    {text[:limit]}{cut or lost}"
 
 
 def _export(options: argparse.Namespace) -> int:
     selection, raw = _selection(options), options.format == "raw"
-    with _open(options) as quarantine:
+    with looking(options) as assembly:
+        quarantine = assembly.quarantine
         if options.out == "-":
             done = contents.export_records(quarantine, selection, sys.stdout.buffer, raw=raw)
             sys.stdout.buffer.flush()
@@ -130,9 +131,9 @@ def _export(options: argparse.Namespace) -> int:
             path = local_path(options.out, what="export")
             with contents.new_file(path, overwrite=options.force) as file:
                 done = contents.export_records(quarantine, selection, file, raw=raw)
-    left = [f"{_count(done.cut, 'line')} that had been cut"] if done.cut else []
-    left += [f"{_count(done.files, 'file')} that could not be read"] if done.files else []
-    text = f"{_count(done.written)} written" + (f"; not written: {', '.join(left)}" if left else "")
+    left = [f"{count(done.cut, 'line')} that had been cut"] if done.cut else []
+    left += [f"{count(done.files, 'file')} that could not be read"] if done.files else []
+    text = f"{count(done.written, 'record')} written" + (f"; not written: {', '.join(left)}" if left else "")
     # stdout holds the lines and nothing else.
     tell = say if options.out == "-" else print_line
     tell(json_text(asdict(done)) if options.json else text)
@@ -140,50 +141,47 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _replay(options: argparse.Namespace) -> int:
-    from blizzard.operate.replay import replay_job
-
     progress = TerminalProgress()
-    with job_of(options) as job:
+    with ingesting(options, progress.see) as assembly:
+        opened = assembly.open()
         try:
-            done = replay_job(job, _selection(options), progress=progress)
+            done = replay_request(assembly, opened, _selection(options))
         finally:
             progress.close()
-    if options.json:
-        print_json_line(asdict(done))
-    elif done.replayed:
-        again = f"; {done.still_bad:,} failed again and stayed in quarantine" if done.still_bad else ""
-        print_line(
-            f"{_count(done.replayed)} appended in version {done.delta_version} (sequence {done.sequence}){again}"
-        )
-    elif done.still_bad:
-        print_line(f"nothing appended: {_count(done.still_bad)} failed again. Nothing was changed.")
-    else:
-        print_line(f"nothing to replay for pipeline {job.pipeline}. See: blizzard dlq list")
+    output_of(options, indented=False).result(asdict(done), [_replayed(done, opened.pipeline)])
     return 0
+
+
+def _replayed(done: Replayed, pipeline: str) -> str:
+    if done.replayed:
+        again = f"; {done.still_bad:,} failed again and stayed in quarantine" if done.still_bad else ""
+        where = f"version {done.delta_version} (sequence {done.sequence})"
+        return f"{count(done.replayed, 'record')} appended in {where}{again}"
+    if done.still_bad:
+        return f"nothing appended: {count(done.still_bad, 'record')} failed again. Nothing was changed."
+    return f"nothing to replay for pipeline {pipeline}. See: blizzard dlq list"
 
 
 def _realign(options: argparse.Namespace) -> int:
-    from blizzard.operate.realign import realign
-
-    with request_of(options) as request:
-        table = request.open_table()
+    with looking(options) as assembly:
+        table = assembly.open_table()
         pipeline = options.pipeline or _only_pipeline(table)
-        quarantine = request.quarantine(SilentProgress(), accepts_loss=options.accept_quarantine_loss)
-        scan_commits = request.config.checkpoint.scan_commits
-        done = realign(table, quarantine, pipeline=pipeline, scan_commits=scan_commits)
-    if options.json:
-        print_json_line(asdict(done))
-        return 0
+        scan_commits = assembly.config.checkpoint.scan_commits
+        done = realign(table, assembly.quarantine, pipeline=pipeline, scan_commits=scan_commits)
+    output_of(options, indented=False).result(asdict(done), _realigned(done, pipeline))
+    return 0
+
+
+def _realigned(done: Realigned, pipeline: str) -> Iterator[str]:
     if done.was_in_step:
-        print_line(f"the quarantine is in step with pipeline {pipeline}; nothing was changed")
-        return 0
-    print_line(
-        f"{_count(done.orphaned)} marked as orphans, {_count(done.live_again)} taken back from them,"
-        f" {_count(done.added)} added again. The quarantine is in step with pipeline {pipeline}."
+        yield f"the quarantine is in step with pipeline {pipeline}; nothing was changed"
+        return
+    yield (
+        f"{count(done.orphaned, 'record')} marked as orphans, {count(done.live_again, 'record')} taken back from them,"
+        f" {count(done.added, 'record')} added again. The quarantine is in step with pipeline {pipeline}."
     )
     for lost in done.lost:
-        print_line(f"given up, as told: bad records of {printable(lost)}")
-    return 0
+        yield f"given up, as told: bad records of {lost}"
 
 
 def _only_pipeline(table: DeltaRsTable) -> str:
@@ -195,42 +193,35 @@ def _only_pipeline(table: DeltaRsTable) -> str:
 
 def _purge(options: argparse.Namespace) -> int:
     selection = _selection(options)
-    with request_of(options) as request:
-        quarantine = request.quarantine(SilentProgress())
+    with looking(options) as assembly:
+        quarantine = assembly.quarantine
         if options.older_than is not None:
             before = contents.moment_before(quarantine.clock, contents.parse_age(options.older_than))
-            selection = replace(selection, before=before, table_id=_table_id(request))
+            selection = replace(selection, before=before, table_id=_table_id(assembly))
         if selection == Selection(orphaned=selection.orphaned) and not options.all:
             raise ConfigError("purge needs --older-than or a filter; --all deletes everything", kind=Kind.USAGE)
-        count = 0 if options.yes else contents.count_records(quarantine, selection)
-        if count:
+        found = 0 if options.yes else contents.count_records(quarantine, selection)
+        if found:
             raise ConfigError(
-                f"{_count(count)} of {quarantine.root} would be deleted for ever. Look at them with dlq show, keep them"
-                f" with dlq export, and repeat the command with --yes to delete them.",
+                f"{count(found, 'record')} of {quarantine.root} would be deleted for ever. Look at them with dlq show,"
+                f" keep them with dlq export, and repeat the command with --yes to delete them.",
                 kind=Kind.NOT_CONFIRMED,
             )
         deleted = contents.purge(quarantine, selection) if options.yes else 0
-    if options.json:
-        print_json_line({"deleted": deleted})
-    else:
-        print_line(f"{_count(deleted)} deleted")
+    output_of(options, indented=False).result({"deleted": deleted}, [f"{count(deleted, 'record')} deleted"])
     return 0
 
 
-def _table_id(request: Request) -> str | None:
+def _table_id(assembly: Assembly) -> str | None:
     """By age, only what is of the table that was named: a quarantine may be shared, and each has its own term."""
     try:
-        return request.open_table().table_id if request.config.table.path is not None else None
+        return assembly.open_table().table_id if assembly.config.table.path is not None else None
     except ConfigError as e:
         if e.kind != Kind.TABLE_NOT_FOUND:
             raise
         return None  # a table that was dropped leaves its quarantine behind
 
 
-def _count(number: int, noun: str = "record") -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _print_nothing(options: argparse.Namespace) -> None:
+def _nothing(options: argparse.Namespace) -> list[str]:
     given = (options.pipeline, options.sequence, options.file, options.kind)
-    print_line("nothing in quarantine" + (" that fits" if any(given) else ""))
+    return ["nothing in quarantine" + (" that fits" if any(given) else "")]

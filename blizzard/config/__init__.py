@@ -1,0 +1,1 @@
+"""What a user asks for: keys, their values, and the validated request made of them."""

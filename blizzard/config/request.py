@@ -1,27 +1,28 @@
-"""What a command is about: the table, its quarantine, the source, and how to get to each.
+"""A validated wish: to ingest a source into a table, or to look at one. Where each of them is, and how to get there.
 
 Every command and the Python API ask here, so that the same configuration means the same places to all of them.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from blizzard.config.load import Config
 from blizzard.core.kinds import Kind
-from blizzard.delta.place import DeltaRsPlace
-from blizzard.delta.table import DeltaRsTable
+from blizzard.core.recover import StartFrom
 from blizzard.errors import ConfigError
-from blizzard.quarantine.table import DeltaRsQuarantine
-from blizzard.run.clock import SystemClock
-from blizzard.run.ports import Progress
-from blizzard.schema.layout import TableLayout
+from blizzard.schema import DeltaSchema
+from blizzard.schema.hints import parse_hints
+from blizzard.schema.load import load_schema
 from blizzard.source.uri import SourceLocation, locate_source
 from blizzard.store.access import Access
-from blizzard.store.uri import lies_in, locate
+from blizzard.store.uri import is_local, lies_in, locate, name_below, show_uri
+
+_PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +30,14 @@ class Request:
     """`spark_settings` are those of a session that runs already; they may say how to get to S3."""
 
     config: Config
-    session: Callable[[], Any] | None = field(default=None, repr=False)  # for a committer that needs one
     spark_settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # What only a request to ingest has.
+    pipeline: str | None = None  # None: that of the table which reads this source, or a new one
+    start_from: StartFrom | None = None
+    schema: DeltaSchema | None = None  # of a new table, as the user gave it
+    max_batches: int | None = None
+    accepts_quarantine_loss: bool = False
+    reads_again: bool = False
 
     def access(self, place: str, root: str) -> Access:
         """How to get to a root, as a `source` or as a `table`."""
@@ -44,6 +51,11 @@ class Request:
                 f"the table path {path} holds a percent escape, which delta-rs cannot open", kind=Kind.USAGE
             )
         return path
+
+    @property
+    def table_shown(self) -> str:
+        """As a URI, for people."""
+        return show_uri(self.table_root)
 
     @property
     def table_access(self) -> Access:
@@ -69,66 +81,131 @@ class Request:
     def quarantine_access(self) -> Access:
         return self.access("table", self.quarantine_root)
 
-    def quarantine(self, progress: Progress, *, accepts_loss: bool = False) -> DeltaRsQuarantine:
-        return DeltaRsQuarantine(
-            root=self.quarantine_root,
-            clock=SystemClock(),
-            progress=progress,
-            accepts_loss=accepts_loss,
-            access=self.quarantine_access,
+    @property
+    def source_location(self) -> SourceLocation:
+        path, keys = self.config.source_path, self.config.source
+        access = self.access("source", locate(path, what="source"))
+        return locate_source(path, keys.pattern, access, marks_per=keys.marks_per)
+
+    @property
+    def archive_root(self) -> str | None:
+        """Where ingested source files are moved to; None where they are not."""
+        action, given = self.config.after_ingest.action, self.config.after_ingest.archive_path
+        if (given is not None) != (action == "archive"):
+            raise ConfigError("after_ingest.archive_path goes with after_ingest.action archive", kind=Kind.USAGE)
+        if given is None:
+            return None
+        root, source = locate(given, what="archive"), self.source_location.root
+        check_archive(root, source=source, table=self.table_root, quarantine=self.quarantine_root)
+        if _kind(root) != _kind(source):
+            raise ConfigError(
+                "after_ingest.archive_path must be in the same kind of store as the source", kind=Kind.USAGE
+            )
+        return root
+
+
+def make_request(
+    config: Config,
+    *,
+    pipeline: str | None = None,
+    start_from: str | None = None,
+    adopts: bool = False,
+    max_batches: int | None = None,
+    schema: Any = None,
+    accepts_quarantine_loss: bool = False,
+    reads_again: bool = False,
+    spark_settings: Mapping[str, str] | None = None,
+) -> Request:
+    """To ingest. `schema` is one that the configuration cannot hold: whatever object `load_schema` takes."""
+    request = Request(
+        config=config,
+        spark_settings=spark_settings or {},
+        pipeline=pipeline,
+        max_batches=max_batches,
+        accepts_quarantine_loss=accepts_quarantine_loss,
+        reads_again=reads_again,
+    )
+    location = request.source_location
+    _ = request.table_root, request.quarantine_root  # a place that cannot be used is better known now
+    if pipeline is not None and not _PIPELINE_NAME.fullmatch(pipeline):
+        raise ConfigError(
+            f"pipeline name {pipeline!r}: letters, digits, '_', '.' and '-' only, at most 100", kind=Kind.USAGE
+        )
+    if config.source.marks_per is not None and (adopts or (start_from or "beginning") != "beginning"):
+        raise ConfigError(
+            "with source.marks_per a pipeline begins at the beginning: there is no one mark to begin after",
+            kind=Kind.USAGE,
+        )
+    if adopts and start_from is not None:
+        raise ConfigError("--adopt and --start-from: give one of them", kind=Kind.USAGE)
+    if max_batches is not None and max_batches < 1:
+        raise ConfigError("--max-batches must be at least 1", kind=Kind.USAGE)
+    return replace(
+        request,
+        start_from=StartFrom(adopts=True) if adopts else parse_start_from(start_from, location),
+        schema=_given_schema(config, schema),
+    )
+
+
+def parse_start_from(text: str | None, location: SourceLocation) -> StartFrom | None:
+    if text is None:
+        return None
+    start = StartFrom.parse(text)
+    if start is None:
+        raise ConfigError(f"--start-from takes 'beginning' or 'after:NAME', not {text!r}", kind=Kind.USAGE)
+    if start.after is None:
+        return start
+    name = start.after
+    # A path or URI is what a person has at hand; positions hold the name below the root.
+    path = locate(name, what="--start-from name")
+    is_whole = "://" in name or name.startswith(("file:", "/"))
+    if path.startswith(location.root + "/") and (is_whole or (is_local(path) and os.path.exists(path))):
+        name = path.removeprefix(location.root + "/")
+    return StartFrom(after=name)
+
+
+def check_source_place(request: Request) -> None:
+    """For a new table. VACUUM leaves folders alone whose names begin with _ or a dot."""
+    source = request.source_location.root
+    for what, root in ("table", request.table_root), ("quarantine", request.quarantine_root):
+        inside = name_below(source, root)
+        if lies_in(source, root) and not (inside or "").startswith(("_", ".")):
+            raise ConfigError(
+                f"the source {source} is in the {what} {root}: a VACUUM of it would delete source files before they are"
+                f" read. Choose another {what}, or another source.",
+                kind=Kind.USAGE,
+            )
+
+
+def check_archive(root: str, *, source: str, table: str, quarantine: str) -> None:
+    """Raises where an archive there would be deleted, or read again."""
+    for what, other in ("table", table), ("quarantine", quarantine):
+        if lies_in(root, other) or lies_in(other, root):
+            raise ConfigError(
+                f"after_ingest.archive_path {root} and the {what} {other}: neither may be in the other, since a VACUUM"
+                f" of the {what} deletes what it does not know. Choose another after_ingest.archive_path.",
+                kind=Kind.USAGE,
+            )
+    inside = name_below(root, source)
+    if lies_in(source, root) or (inside is not None and not inside.startswith(("_", "."))):
+        raise ConfigError(
+            f"after_ingest.archive_path {root} and the source {source}: neither may be in the other, where its files"
+            f" would be read again. Choose another, or a folder of the source whose name begins with _.",
+            kind=Kind.USAGE,
         )
 
-    def source_location(self) -> SourceLocation:
-        source = self.config.source_path
-        access = self.access("source", locate(source, what="source"))
-        pattern, marks_per = self.config.source.pattern, self.config.source.marks_per
-        return locate_source(source, pattern, access, marks_per=marks_per)
 
-    def place(self, layout: TableLayout | None = None) -> DeltaRsPlace:
-        """Where the table is, for the committer that the configuration names. `layout` is for making it."""
-        made: dict[str, Any] = {
-            "root": self.table_root,
-            "clock": SystemClock(),
-            "access": self.table_access,
-            "schema": layout.schema if layout else None,
-            "partition_by": layout.partition_by if layout else (),
-        }
-        if self.config.table.committer == "delta-rs":
-            return DeltaRsPlace(**made)
-        from blizzard.delta.spark_place import DeltaSparkPlace
-
-        if self.session is None:
-            raise ConfigError("the delta-spark committer needs a Spark session", kind=Kind.USAGE)
-        return DeltaSparkPlace(session=self.session, is_sole_writer=self.config.table.sole_writer, **made)
-
-    def open_for_commit(self) -> DeltaRsTable:
-        """The table as the committer opens it; raises where there is none."""
-        return _require(self.place())
-
-    def open_table(self) -> DeltaRsTable:
-        """For looking at it: whoever commits to it, its log is read the same way."""
-        place = DeltaRsPlace(root=self.table_root, schema=None, clock=SystemClock(), access=self.table_access)
-        return _require(place)
-
-
-def make_request(config: Config, session: Callable[[], Any], spark_settings: Mapping[str, str]) -> Request:
-    """With the path of a table that was given by its name in the session's catalog."""
-    return Request(config=_with_table_path(config, session), session=session, spark_settings=spark_settings)
-
-
-def _with_table_path(config: Config, session: Callable[[], Any]) -> Config:
-    name = config.table.path
-    if name is None:
-        return config
-    if config.table.committer != "delta-spark":
-        if name.startswith("catalog:"):
-            raise ConfigError("a table by its catalog name needs the committer delta-spark", kind=Kind.USAGE)
-        return config
-    from blizzard.delta.spark_place import is_catalog_name, resolve_name
-
-    if not is_catalog_name(name):
-        return config
-    return replace(config, table=replace(config.table, path=resolve_name(session(), name)))
+def _given_schema(config: Config, schema: Any) -> DeltaSchema | None:
+    parse_hints(config.schema.hints)  # a mistake in them is better known before the sample is read
+    text = config.schema.ddl or config.schema.file
+    if schema is not None and text is not None:
+        raise ConfigError("the schema is given twice, as an object and by schema.ddl or schema.file", kind=Kind.USAGE)
+    given = text if schema is None else schema
+    if given is not None and (config.schema.infer or config.schema.hints is not None):
+        raise ConfigError(
+            "give a schema, or --infer and --hints (schema.infer, schema.hints), not both", kind=Kind.USAGE
+        )
+    return None if given is None else load_schema(given)
 
 
 def _check_apart(quarantine: str, table: str) -> None:
@@ -140,8 +217,5 @@ def _check_apart(quarantine: str, table: str) -> None:
         )
 
 
-def _require(place: DeltaRsPlace) -> DeltaRsTable:
-    table = place.open()
-    if table is None:
-        raise ConfigError(f"there is no Delta table at {place.root}", kind=Kind.TABLE_NOT_FOUND)
-    return table
+def _kind(root: str) -> str:
+    return "file" if is_local(root) else root.split(":", 1)[0]

@@ -15,6 +15,14 @@ from blizzard.core.log import CommitFacts
 from blizzard.core.position import Position
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneCleaned:
+    """What became of one file. `problem`: why it stays, and will stay."""
+
+    is_done: bool = False
+    problem: str | None = None
+
+
 @dataclass(slots=True, kw_only=True)
 class Ingested:
     """A file as it was when its last line was committed, and what the ledgers prove about its lines."""

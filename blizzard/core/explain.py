@@ -14,14 +14,9 @@ from blizzard.core.log import (
     rewrites_table,
     standings_of,
 )
+from blizzard.core.paths import WORDS
 from blizzard.core.recover import Fresh, Recovery, Resume
 from blizzard.core.refuse import Refuse, describe_position
-
-_PATHS = {
-    "log": "the newest commit of the pipeline",
-    "ledgers": "an older checkpoint and the ledgers of the commits since, because the newest payload is damaged",
-    "delta_checkpoint": "a Delta checkpoint, because the commit it came in is no longer in the log",
-}
 
 
 def explain_recovery(facts: TableFacts, recovery: Recovery, pipeline: str) -> tuple[str, ...]:
@@ -85,7 +80,7 @@ def _decision(recovery: Recovery) -> str:
         case Resume(position=position, path=path):
             in_progress = len(position.marks.in_progress)
             return (
-                f"Decision: resume at sequence {position.sequence + 1} from {_PATHS[path]}; mark"
+                f"Decision: resume at sequence {position.sequence + 1} from {WORDS[path].found_in}; mark"
                 f" {position.marks.last_committed_file or 'none'}, {in_progress} files in progress."
             )
         case Fresh(start_from=start_from):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class _Word(str, Enum):
+class Word(str, Enum):
     """Written, compared and stored as the word itself."""
 
     def __str__(self) -> str:
@@ -18,7 +18,7 @@ class _Word(str, Enum):
         return format(self.value, spec)
 
 
-class Kind(_Word):
+class Kind(Word):
     """Why a command ended, or a file cannot be read."""
 
     # Exit 1.
@@ -157,7 +157,7 @@ class Kind(_Word):
     QUARANTINE_VANISHED = "quarantine_vanished"
 
 
-class LineKind(_Word):
+class LineKind(Word):
     """Why a line is not a record: `error_kind` in the quarantine table."""
 
     NOT_UTF8 = "not_utf8"

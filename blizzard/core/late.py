@@ -8,18 +8,21 @@ reading a file twice doubles its records, leaving it out loses them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from blizzard.core.ledger import ledger_versions
 from blizzard.core.log import CommitFacts, fence_version, positions_in
 from blizzard.core.look import Listed, digest_count, digest_files, settled_files, settled_in, young_files
-from blizzard.core.position import Marks, Position, Seen, prefix_of
-from blizzard.core.types import SourceFile, seen_since
+from blizzard.core.position import GIVEN_UP, Marks, Position, RecordsRead, Seen, entry_bytes, prefix_of
+from blizzard.core.types import SourceFile, find_file, seen_since
 
 GRACE_MS = 3600 * 1000
 # Of a table with no more versions than this, all ledgers are read whenever that may tell more.
 FEW_VERSIONS = 100
+# Late files that are taken up at once: each is named in the payload until it is finished.
+_AT_ONCE = 500
+_AT_ONCE_BYTES = 48 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +97,78 @@ def files_to_take_up(found: Unexpected, policy: LatePolicy) -> tuple[str, ...]:
     taken = found.late if policy.late in ("ingest", "quarantine") else ()
     taken += found.rewritten if policy.rewritten in ("ingest", "quarantine") else ()
     return taken + (found.unclear if policy.unclear == "ingest" else ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Files that will be read although their mark has passed them, and that no position names yet."""
+
+    paths: tuple[str, ...] = ()
+    # Files that go to quarantine unread, and why; those that the position names already among them.
+    given_up: Mapping[str, str] = field(default_factory=dict)
+
+
+def wait_for(found: Unexpected, position: Position, policy: LatePolicy) -> Waiting:
+    given_up = {path: why for path, why in position.seen.held_back.items() if why in GIVEN_UP}
+    given_up |= dict.fromkeys(found.late, "late") if policy.late == "quarantine" else {}
+    given_up |= dict.fromkeys(found.rewritten, "rewritten") if policy.rewritten == "quarantine" else {}
+    return Waiting(paths=files_to_take_up(found, policy), given_up=given_up)
+
+
+def take_up(position: Position, waiting: Waiting) -> tuple[Position, Waiting]:
+    """Name waiting files, so that the next plan has them; a few at a time."""
+    taken = _fitting(waiting.paths, position.marks)
+    if not taken:
+        return position, waiting
+    files = dict(position.marks.files) | {path: RecordsRead(records=0) for path in taken}
+    reasons = {path: waiting.given_up[path] for path in taken if path in waiting.given_up}
+    position = replace(
+        position,
+        marks=replace(position.marks, files=files),
+        seen=replace(position.seen, held_back={**position.seen.held_back, **reasons}),
+    )
+    return position, replace(waiting, paths=waiting.paths[len(taken) :])
+
+
+def _fitting(paths: tuple[str, ...], marks: Marks) -> tuple[str, ...]:
+    """As many of these as a payload can name beside those that it names already."""
+    named = marks.in_progress
+    room, count = _AT_ONCE_BYTES - sum(map(entry_bytes, named)), 0
+    for path in paths[: max(0, _AT_ONCE - len(named))]:
+        room -= entry_bytes(path)
+        if room < 0:
+            break
+        count += 1
+    # One that is too long for that is taken alone, when nothing else is in progress.
+    return paths[: count or int(not named)]
+
+
+def find_gone(position: Position, listed: Listed) -> tuple[str, ...]:
+    """Files that were held back before anything was taken of them, and are no longer in the source."""
+    return tuple(
+        path
+        for path, progress in sorted(position.marks.in_progress.items())
+        if progress.records == 0 and find_file(listed.files, path) is None
+    )
+
+
+def without_files(position: Position, paths: Collection[str]) -> Position:
+    files = {path: progress for path, progress in position.marks.files.items() if path not in paths}
+    return replace(position, marks=replace(position.marks, files=files))
+
+
+def after_look(position: Position, listed: Listed, found: Unexpected, policy: LatePolicy) -> Position:
+    """With what this look says about the next one; only for a position that names everything late that it found."""
+    if not listed.is_full:
+        return position
+    seen = replace(position.seen, relist_watermark_ms=listed.at_ms, relist_names=len(listed.files))
+    young = young_files(listed.files, replace(position, seen=seen), policy.grace_ms)
+    seen, settled = replace(seen, young_names=digest_files(young)), found.settled_names
+    if settled is not None:
+        if files_to_take_up(found, policy):  # they are named now
+            settled = digest_files(settled_files(listed.files, position))
+        seen = replace(seen, settled_names=settled, names_compared_ms=listed.at_ms)
+    return replace(position, seen=seen)
 
 
 def compare_with_ledgers(

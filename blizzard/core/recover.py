@@ -27,6 +27,7 @@ from blizzard.core.log import (
 )
 from blizzard.core.newer import refuse_newer
 from blizzard.core.overlap import may_overlap
+from blizzard.core.paths import Path
 from blizzard.core.position import Marks, Position, RustPosition
 from blizzard.core.readers import find_reader, refuse_second_reader
 from blizzard.core.refuse import Refuse, describe_position, describe_source, import_commands, options_of
@@ -66,7 +67,7 @@ class Resume:
 
     position: Position
     version: int
-    path: str = "log"
+    path: Path = Path.LOG
     is_judged: bool = False  # rows were taken away since, or came back: all of the log was read to see that it fits
 
     @property
@@ -81,7 +82,7 @@ class Fresh:
     marks: Marks
     start_from: str | None
     reads_again: bool = False
-    path: str = "fresh"
+    path: Path = Path.FRESH
 
 
 Recovery = Resume | Fresh | Refuse
@@ -104,9 +105,9 @@ def decide_recovery(
         has_data = facts.has_data and (found is None or bool(facts.fence))
         recovered = _from_checkpoint(facts, pipeline, source, start_from) or _position_lost(facts, pipeline)
         return recovered or _beginning(facts, pipeline, source, start_from, has_data, reads_again)
-    position, path = _position_of(found, pipeline), "log"
+    position, path = _position_of(found, pipeline), Path.LOG
     if isinstance(position, Refuse) and position.kind == Kind.DAMAGED_CHECKPOINT:
-        position, path = _rebuild(position, found, facts, pipeline), "ledgers"
+        position, path = _rebuild(position, found, facts, pipeline), Path.LEDGERS
     if isinstance(position, Refuse):
         return position
     refusal = _check_commit(position, found, facts) or _check_start(position, source, start_from)
@@ -161,7 +162,7 @@ def _from_checkpoint(
             ),
         )
     refusal = check_rewrites(facts.commits) or _check_start(position, source, start_from)
-    return refusal or Resume(position=position, version=facts.checkpoint.version, path="delta_checkpoint")
+    return refusal or Resume(position=position, version=facts.checkpoint.version, path=Path.DELTA_CHECKPOINT)
 
 
 def _position_lost(facts: TableFacts, pipeline: str) -> Refuse | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from blizzard.core.kinds import Kind
+from blizzard.core.paths import Path
 from blizzard.core.position import Position
 from blizzard.core.types import SourceIdentity
 
@@ -20,7 +21,7 @@ class Refuse:
 
     kind: Kind
     message: str
-    path: str = "refused"
+    path: Path = Path.REFUSED
 
 
 def describe_position(position: Position) -> str:

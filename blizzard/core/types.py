@@ -6,12 +6,10 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
 from blizzard.core.kinds import Kind
-
-if TYPE_CHECKING:
-    from blizzard.schema.evolve import Observations
+from blizzard.core.observed import Observations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

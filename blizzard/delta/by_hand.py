@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from blizzard import __version__
-from blizzard.run.ports import CommitRequest
+from blizzard.core.commit import CommitRequest
 
 # What an Add says of a file and a Remove says again: without them a reader of the change feed is blind.
 _KEPT = ("partitionValues", "size", "stats", "deletionVector", "tags", "baseRowId", "defaultRowCommitVersion")

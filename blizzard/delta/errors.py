@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from blizzard.core.kinds import Kind
 from blizzard.delta.log_trouble import find_log_trouble
 from blizzard.errors import BlizzardError, Refused, Temporary
 from blizzard.store.files import Store
 from blizzard.store.uri import is_local
-from blizzard.text.redaction import redact
-
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_FRAME = re.compile(r"\d+: \S|at \S+:\d+")
-
-
-def plain(error: BaseException) -> str:
-    """One line, without the colours and arrows that delta-rs puts between causes, and without its stack."""
-    text = redact(_COLOUR.sub("", str(error))) or type(error).__name__
-    parts = (part.strip(" ↳\t") for part in text.splitlines())
-    return ": ".join(part for part in parts if part and not _FRAME.match(part))
+from blizzard.text.plain import plain
 
 
 def cannot_open(what: str, store: Store, error: Exception) -> BlizzardError:

@@ -11,19 +11,20 @@ import orjson
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
 
+from blizzard.core.clock import Clock
 from blizzard.core.codec import fence_app_id
 from blizzard.core.kinds import Kind
 from blizzard.delta import log
-from blizzard.delta.errors import cannot_open, plain
+from blizzard.delta.errors import cannot_open
 from blizzard.delta.table import RETENTION_KEY, TXN_RETENTION, DeltaRsTable, open_handle
 from blizzard.errors import ConfigError, Temporary
-from blizzard.run.ports import Clock
 from blizzard.schema import DeltaSchema
 from blizzard.schema.derived import derived_columns, show_derivation
 from blizzard.store import open_store
 from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.files import Store
 from blizzard.store.uri import delta_uri, is_local
+from blizzard.text.plain import plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from blizzard.core.codec import fence_app_id
 from blizzard.core.kinds import Kind
 from blizzard.delta import log
 from blizzard.delta.arbitration import check_arbitration
-from blizzard.delta.errors import cannot_open, plain
+from blizzard.delta.errors import cannot_open
 from blizzard.delta.features import CATALOG_MANAGED
 from blizzard.delta.jvm import DeltaJvm
 from blizzard.delta.place import DeltaRsPlace
@@ -25,6 +25,7 @@ from blizzard.delta.table import RETENTION_KEY, TXN_RETENTION, open_handle
 from blizzard.errors import ConfigError, Refused, Temporary
 from blizzard.store import open_store
 from blizzard.store.uri import is_local, locate
+from blizzard.text.plain import plain
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*){1,2}")
 _PREFIX = "catalog:"

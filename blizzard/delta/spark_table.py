@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from deltalake import DeltaTable
 
+from blizzard.core.commit import CommitRequest
 from blizzard.core.kinds import Kind
 from blizzard.core.types import DataFile
 from blizzard.delta import log
@@ -22,7 +23,6 @@ from blizzard.delta.jvm import DeltaJvm
 from blizzard.delta.table import DeltaRsTable, partition_values
 from blizzard.errors import Refused, Temporary
 from blizzard.faults import reach
-from blizzard.run.ports import CommitRequest
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
 from blizzard.store.access import NO_ACCESS, Access

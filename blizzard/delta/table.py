@@ -21,6 +21,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
 from blizzard.core.codec import fence_app_id
+from blizzard.core.commit import CommitRequest
 from blizzard.core.history import rolled_back_to
 from blizzard.core.kinds import Kind
 from blizzard.core.log import (
@@ -44,14 +45,13 @@ from blizzard.delta.checkpoints import read_newest_checkpoint
 from blizzard.delta.features import check_features
 from blizzard.errors import Refused, Temporary
 from blizzard.faults import reach
-from blizzard.run.ports import CommitRequest
 from blizzard.schema import DeltaSchema
 from blizzard.schema.ddl import show_type
 from blizzard.schema.derived import Provenance, derived_columns
 from blizzard.schema.fit import fingerprint
 from blizzard.store import open_store
 from blizzard.store.access import NO_ACCESS, Access
-from blizzard.store.failures import require_writable
+from blizzard.store.local import require_writable
 from blizzard.store.uri import delta_uri, is_local
 
 # One unique appId per commit grows every Delta checkpoint for ever (2,000 commits: 692 KB) unless they expire.

@@ -15,41 +15,38 @@ from blizzard.core.recover import Fresh
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError
 from blizzard.quarantine.contents import PURGE_APP_ID
-from blizzard.run.assemble import Job
-from blizzard.run.starting import decide_start
+from blizzard.run.assemble import Assembly
+from blizzard.run.recover import decide_start
 from blizzard.schema.derived import Provenance, derived_columns
-from blizzard.service.progress import SilentProgress
 from blizzard.tasks.quarantine import Selection
 
 
-def audit_job(job: Job, *, counts_rows: bool) -> Audit:
+def audit_source(assembly: Assembly, *, counts_rows: bool) -> Audit:
     """Changes nothing. With `counts_rows`, every data file of the table is read, one column of it."""
-    table = job.request.open_table()
+    table, source = assembly.open_table(), assembly.source
+    pipeline = assembly.pipeline_of(table)
     recovery = decide_start(
-        table,
-        pipeline=job.pipeline,
-        source=job.source.identity,
-        scan_commits=job.config.checkpoint.scan_commits,
+        table, pipeline=pipeline, source=source.identity, scan_commits=assembly.config.checkpoint.scan_commits
     )
     if isinstance(recovery, Fresh):
         raise ConfigError(
-            f"pipeline {job.pipeline!r} has committed nothing to this table; blizzard status shows which have",
+            f"pipeline {pipeline!r} has committed nothing to this table; blizzard status shows which have",
             kind=Kind.USAGE,
         )
     rows_of = _rows_by_file(table) if counts_rows else None
-    listed = job.source.look(EVERYTHING)
-    return audit(listed, recovery.position, table.scan_back(), rows_of, _in_quarantine(job, recovery.position))
+    listed = source.look(EVERYTHING)
+    return audit(listed, recovery.position, table.scan_back(), rows_of, _in_quarantine(assembly, recovery.position))
 
 
-def _in_quarantine(job: Job, position: Position) -> InQuarantine:
-    quarantine = job.quarantine(SilentProgress())
+def _in_quarantine(assembly: Assembly, position: Position) -> InQuarantine:
+    quarantine, config = assembly.quarantine, assembly.config
     rows = Counter[int]()
     for batch in quarantine.read(Selection(pipeline=position.pipeline, table_id=position.on.table_id), ["sequence"]):
         rows.update(batch.column("sequence").to_pylist())
     table = quarantine.open()
     # The next run adds what the newest commit left pending, if it is there.
     is_pending = all(quarantine.store.stat(name) is not None for name in position.quarantine.pending)
-    keeps_all = job.config.bad_records.policy == "quarantine" and job.config.quarantine.overflow != "reject"
+    keeps_all = config.bad_records.policy == "quarantine" and config.quarantine.overflow != "reject"
     return InQuarantine(
         rows=rows,
         was_purged=table is not None and table.transaction_version(PURGE_APP_ID) is not None,

@@ -15,18 +15,16 @@ from dataclasses import dataclass
 import orjson
 
 from blizzard.config.load import Config
-from blizzard.config.request import Request
+from blizzard.core.paths import Path
 from blizzard.delta import log
 from blizzard.delta.features import check_features
 from blizzard.delta.table import DeltaRsTable
-from blizzard.errors import Refused
+from blizzard.errors import Refused, known_failure
 from blizzard.operate.status import read_status
-from blizzard.run.assemble import open_existing
-from blizzard.service.progress import SilentProgress
+from blizzard.run.assemble import Assembly
 from blizzard.spark.databricks import ACCESS_MODE, judge_databricks
 from blizzard.spark.java import describe_fit, find_java, is_too_old, java_version
 from blizzard.store import open_store
-from blizzard.store.failures import known_failure
 from blizzard.store.uri import is_local
 
 _RECENT_COMMITS = 50
@@ -42,11 +40,11 @@ class Finding:
     text: str
 
 
-def examine(config: Config, *, with_table: bool) -> list[Finding]:
+def examine(assembly: Assembly) -> list[Finding]:
     findings = list(_machine())
-    if with_table:
+    if assembly.config.table.path is not None:
         try:
-            findings += _table(config)
+            findings += _table(assembly)
         except Exception as e:
             failure = known_failure(e)
             if failure is None:
@@ -111,25 +109,25 @@ def _settings_of_active_session() -> dict[str, str]:
     return {} if mode is None else {ACCESS_MODE: mode}
 
 
-def _table(config: Config) -> Iterator[Finding]:
-    table = open_existing(config)
+def _table(assembly: Assembly) -> Iterator[Finding]:
+    table, config = assembly.open_table(), assembly.config
     yield Finding(verdict="ok", about="table", text=f"version {table.version} at {table.root}, id {table.table_id}")
     fits = dict(_committers(table))
     for name, problem in fits.items():
         yield Finding(verdict="ok" if problem is None else "note", about=name, text=problem or "can write this table")
     yield from _choice(table, fits, config)
-    yield from _writers(table, config)
+    yield from _writers(table, assembly)
     yield from _retention(table)
-    yield from _pipelines(table, config)
+    yield from _pipelines(table, assembly)
 
 
-def _pipelines(table: DeltaRsTable, config: Config) -> Iterator[Finding]:
+def _pipelines(table: DeltaRsTable, assembly: Assembly) -> Iterator[Finding]:
     """Where each stands, and whether a run could go on from there."""
     found = read_status(
         table,
         uri=table.root,
-        scan_commits=config.checkpoint.scan_commits,
-        quarantine=Request(config=config).quarantine(SilentProgress()),
+        scan_commits=assembly.config.checkpoint.scan_commits,
+        quarantine=assembly.quarantine,
     ).pipelines
     if not found:
         yield Finding(verdict="ok", about="pipelines", text="none has committed to it")
@@ -137,7 +135,7 @@ def _pipelines(table: DeltaRsTable, config: Config) -> Iterator[Finding]:
         name = f"{pipeline.pipeline} (sequence {pipeline.sequence})"
         if pipeline.recovery_message is not None:
             yield Finding(verdict="problem", about="pipelines", text=f"{name}: {pipeline.recovery_message}")
-        elif pipeline.recovery == "delta_checkpoint":
+        elif pipeline.recovery is Path.DELTA_CHECKPOINT:
             text = f"{name}: its position is in a Delta checkpoint only; the next run puts it into the log again"
             yield Finding(verdict="warning", about="pipelines", text=text)
         else:
@@ -175,12 +173,12 @@ def _choice(table: DeltaRsTable, fits: dict[str, str | None], config: Config) ->
         yield Finding(verdict="ok", about="committer", text=f"{chosen}: {why}")
 
 
-def _writers(table: DeltaRsTable, config: Config) -> Iterator[Finding]:
+def _writers(table: DeltaRsTable, assembly: Assembly) -> Iterator[Finding]:
     """Who has committed lately, and whether they and we are kept apart."""
-    engines = Counter(_engines(config, table.version))
+    engines = Counter(_engines(assembly, table.version))
     named = ", ".join(f"{engine} ({count})" for engine, count in engines.most_common()) or "nobody"
     by_spark = any(engine.startswith("Apache-Spark") for engine in engines)
-    if by_spark and table.root.startswith("s3://") and config.table.committer == "delta-rs":
+    if by_spark and table.root.startswith("s3://") and assembly.config.table.committer == "delta-rs":
         yield Finding(
             verdict="warning",
             about="writers",
@@ -192,9 +190,8 @@ def _writers(table: DeltaRsTable, config: Config) -> Iterator[Finding]:
         yield Finding(verdict="ok", about="writers", text=f"of the last commits: {named}")
 
 
-def _engines(config: Config, newest: int) -> Iterator[str]:
-    request = Request(config=config)
-    store = open_store(request.table_root, request.table_access)
+def _engines(assembly: Assembly, newest: int) -> Iterator[str]:
+    store = open_store(assembly.request.table_root, assembly.request.table_access)
     for version in range(newest, max(-1, newest - _RECENT_COMMITS), -1):
         content = store.read(log.commit_name(version))
         if content is None:

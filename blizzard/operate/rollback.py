@@ -14,6 +14,9 @@ import orjson
 import pyarrow.compute as pc
 
 from blizzard.core.batch import rolled_back_position
+from blizzard.core.clock import Clock
+from blizzard.core.commit import Intent
+from blizzard.core.events import Emit
 from blizzard.core.judge import Judged, judge_history
 from blizzard.core.kinds import Kind
 from blizzard.core.log import CommitFacts, FileActions, History, fence_version, pipelines_of
@@ -23,8 +26,8 @@ from blizzard.core.refuse import Refuse
 from blizzard.core.rollback import RollbackPlan, check_sources, plan_rollback
 from blizzard.core.types import SourceFile, SourceIdentity
 from blizzard.errors import Refused
-from blizzard.run.commit import Committing, Intent, new_batch_id, new_run_id
-from blizzard.run.ports import Clock, Progress, Quarantine, TableWithFiles
+from blizzard.run.commit import Committing, new_batch_id, new_run_id
+from blizzard.run.ports import Quarantine, TableWithFiles
 from blizzard.run.settle import settle
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
@@ -208,7 +211,7 @@ def apply_rollback(
     list_source: Callable[[], Sequence[SourceFile]],
     scan_commits: int,
     clock: Clock,
-    progress: Progress,
+    emit: Emit,
 ) -> tuple[int, int]:
     """The sequence and the version it was committed in."""
     # What the last commit left pending comes first.
@@ -244,5 +247,5 @@ def apply_rollback(
                 "the table changed meanwhile; nothing was rolled back. Run again.", kind=Kind.ROLLBACK_CHANGED
             )
 
-    committing = Committing(table=table, quarantine=quarantine, clock=clock, progress=progress)
+    committing = Committing(table=table, quarantine=quarantine, clock=clock, emit=emit)
     return committing.commit_edit(intent, look_again=look_again)

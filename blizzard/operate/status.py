@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from blizzard.core.codec import PREFIX, CodecError, decode_json
+from blizzard.core.events import Emit, Noted, unheard
 from blizzard.core.explain import explain_recovery
 from blizzard.core.history import Superseded, ledgers_of
-from blizzard.core.late import LatePolicy, compare_with_ledgers, files_to_take_up
+from blizzard.core.late import EVERYTHING, LatePolicy, compare_with_ledgers, files_to_take_up
 from blizzard.core.ledger import decode_ledger
 from blizzard.core.log import CheckpointFacts, CommitFacts, Standing, Txn, fences_of, positions_in, standings_of
 from blizzard.core.look import Listed
 from blizzard.core.overlap import is_same_source
+from blizzard.core.paths import Path
 from blizzard.core.plan import count_backlog
 from blizzard.core.position import Position
 from blizzard.core.recover import Resume, check_in_progress
 from blizzard.core.refuse import Refuse, describe_position
 from blizzard.core.types import SourceIdentity
 from blizzard.delta.table import DeltaRsTable
+from blizzard.run.assemble import Assembly
 from blizzard.run.ports import Quarantine
 from blizzard.run.settle import recovery_with_quarantine
+from blizzard.store.uri import show_uri
 
 _UNKNOWN = "unknown"
 
@@ -39,7 +43,7 @@ class PipelineStatus:
     run_id: str
     mark: str | None
     in_progress: dict[str, int]
-    recovery: str
+    recovery: Path
     recovery_message: str | None
     backlog_files: int | None = None
     backlog_bytes: int | None = None
@@ -56,6 +60,21 @@ class TableStatus:
     table_id: str
     version: int
     pipelines: tuple[PipelineStatus, ...]
+
+
+def table_status(assembly: Assembly, *, explain: bool = False) -> TableStatus:
+    config, table = assembly.config, assembly.open_table()
+    source = assembly.source if config.source.path is not None else None
+    return read_status(
+        table,
+        uri=show_uri(table.root),
+        scan_commits=config.checkpoint.scan_commits,
+        source=source.identity if source is not None else None,
+        listed=source.look(EVERYTHING) if source is not None else None,
+        late=config.late_policy,
+        quarantine=assembly.quarantine,
+        explain=explain,
+    )
 
 
 def read_status(
@@ -159,7 +178,7 @@ def _recovery(
     explain: bool,
     listed: Listed | None = None,
     quarantine: Quarantine | None = None,
-) -> tuple[str, str | None, tuple[str, ...] | None]:
+) -> tuple[Path, str | None, tuple[str, ...] | None]:
     facts, recovery = recovery_with_quarantine(table, pipeline, scan_commits=scan_commits, quarantine=quarantine)
     if listed is not None and isinstance(recovery, Resume):
         recovery = check_in_progress(recovery.marks, listed.files) or recovery
@@ -212,9 +231,7 @@ def _held_txns(table: DeltaRsTable) -> Iterator[_HeldTxn]:
             yield _HeldTxn(txn=txn, version=checkpoint.version)
 
 
-def ingested_files(
-    table: DeltaRsTable, pipeline: str | None, tell: Callable[[str], None] = lambda _: None
-) -> Iterator[dict[str, Any]]:
+def ingested_files(table: DeltaRsTable, pipeline: str | None, emit: Emit = unheard) -> Iterator[dict[str, Any]]:
     """Which source file went in at which version, newest commit first, from the ledgers. What only a Delta checkpoint
     knows of is told in the end: it has positions, and no ledgers."""
     oldest: CommitFacts | None = None
@@ -242,10 +259,11 @@ def ingested_files(
             }
     for name, found in sorted(standings_of((), older_txns(table, oldest)).items()):
         if pipeline in (None, name):
-            tell(
+            message = (
                 f"older commits are gone from the log, and what they took is not listed; in its Delta checkpoint"
                 f" pipeline {name} stands at sequence {found.position.sequence} ({describe_position(found.position)})"
             )
+            emit(Noted(message=message))
 
 
 def checkpoints(table: DeltaRsTable, pipeline: str | None) -> Iterator[dict[str, Any]]:

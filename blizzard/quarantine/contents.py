@@ -18,12 +18,10 @@ from typing import IO, Any, TypeAlias
 import orjson
 import pyarrow as pa
 
+from blizzard.core.clock import Clock
 from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError
 from blizzard.quarantine.table import DeltaRsQuarantine
-from blizzard.run.ports import Clock
-from blizzard.service.progress import SilentProgress
-from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.outputs import open_output
 from blizzard.tasks.quarantine import Selection
 
@@ -32,10 +30,6 @@ _UNITS = {"d": "days", "h": "hours", "m": "minutes"}
 _EPOCH = datetime.fromtimestamp(0, tz=timezone.utc)
 
 Record: TypeAlias = dict[str, Any]  # a row of the quarantine table
-
-
-def open_quarantine(root: str, clock: Clock, access: Access = NO_ACCESS) -> DeltaRsQuarantine:
-    return DeltaRsQuarantine(root=root, clock=clock, progress=SilentProgress(), access=access)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

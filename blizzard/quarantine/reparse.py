@@ -11,13 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from blizzard.core.kinds import LineKind
+from blizzard.core.observed import Observations
 from blizzard.core.types import BatchTicket, TaskReport
-from blizzard.schema.evolve import RESCUED_COLUMN, Observations
+from blizzard.schema.evolve import RESCUED_COLUMN
 from blizzard.source.lines import LongLine
 from blizzard.tasks.layout import RowOrigin, UnusableOrigin, complete_table
 from blizzard.tasks.parse import ParsedBlock, RecordParser
 from blizzard.tasks.quarantine import BadRow
-from blizzard.tasks.task import JobSpec, open_outputs, stamp_of
+from blizzard.tasks.spec import TaskSpec
+from blizzard.tasks.task import open_outputs, stamp_of
 
 _Reason: TypeAlias = tuple[str, str, str | None]  # kind, message, column
 
@@ -25,7 +27,7 @@ _Reason: TypeAlias = tuple[str, str, str | None]  # kind, message, column
 class Reparsing:
     """Every record goes to the table or back into quarantine."""
 
-    def __init__(self, spec: JobSpec, ticket: BatchTicket) -> None:
+    def __init__(self, spec: TaskSpec, ticket: BatchTicket) -> None:
         self._spec = spec
         self._parser = RecordParser(spec.layout.record_schema, spec.parsing)
         self._stamp = stamp_of(spec, ticket)

@@ -23,7 +23,9 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Tr
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
+from blizzard.core.clock import Clock
 from blizzard.core.codec import head_app_id, head_number, quarantine_app_id
+from blizzard.core.events import Emit, Warned, unheard
 from blizzard.core.kinds import Kind
 from blizzard.core.names import is_below
 from blizzard.core.position import Position
@@ -38,20 +40,19 @@ from blizzard.core.quarantine import (
 )
 from blizzard.core.types import DataFile
 from blizzard.delta import log
-from blizzard.delta.errors import cannot_open, plain
-from blizzard.errors import BlizzardError, ConfigError, Refused, Temporary
+from blizzard.delta.errors import cannot_open
+from blizzard.errors import BlizzardError, ConfigError, Refused, Temporary, failure_to_write
 from blizzard.faults import reach
 from blizzard.quarantine.files import added_by, count_by_stats, read_rows
 from blizzard.quarantine.head import facts_of, lost_app_id, out_of_step
 from blizzard.quarantine.leaving import leaving_rows
-from blizzard.run.ports import Clock, Progress
 from blizzard.schema.fit import schema_differences
 from blizzard.store import open_store
 from blizzard.store.access import NO_ACCESS, Access
-from blizzard.store.failures import failure_to_write
 from blizzard.store.files import Store
 from blizzard.store.uri import delta_uri, is_local, join
 from blizzard.tasks.quarantine import ARROW_SCHEMA, LATER_COLUMNS, QUARANTINE_SCHEMA, Selection, read_footer
+from blizzard.text.plain import plain
 
 _ATTEMPTS = 5
 _NONE: Mapping[int, int] = MappingProxyType({})
@@ -62,7 +63,7 @@ HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=Fa
 class DeltaRsQuarantine:
     root: str
     clock: Clock
-    progress: Progress
+    emit: Emit = unheard
     accepts_loss: bool = False  # the user's word that pending files which are gone may be given up
     access: Access = NO_ACCESS
 
@@ -358,7 +359,7 @@ class DeltaRsQuarantine:
                 f" checkpoint rollback --to {position.sequence - 1} --yes.",
                 kind=Kind.QUARANTINE_LOST,
             )
-        self.progress.warn(f"{message} Given up, as told.")
+        self.emit(Warned(message=f"{message} Given up, as told."))
 
     def head_stamp(self, position: Position, lost: Mapping[int, int] = _NONE) -> CommitProperties:
         """What says that the table holds everything up to this state; `lost` counts the files that were given up, by

@@ -11,6 +11,7 @@ from itertools import islice
 from blizzard.core.codec import FENCE_PREFIX
 from blizzard.core.explain import explain_recovery
 from blizzard.core.log import CommitFacts, positions_in
+from blizzard.core.paths import Path
 from blizzard.core.position import Position, RecordsRead
 from blizzard.core.refuse import Refuse
 from blizzard.delta.table import DeltaRsTable
@@ -207,6 +208,6 @@ def _recovery(table: DeltaRsTable, name: str, scan_commits: int, bad: _Quarantin
         facts, recovery = recovery_with_quarantine(table, name, scan_commits=scan_commits, quarantine=bad.quarantine)
         sentences = explain_recovery(facts, recovery, name)
     except BlizzardError as e:
-        return RecoveryNow(path="refused", kind=e.kind, sentences=(str(e),))
+        return RecoveryNow(path=Path.REFUSED, kind=e.kind, sentences=(str(e),))
     kind = recovery.kind if isinstance(recovery, Refuse) else None
     return RecoveryNow(path=recovery.path, kind=kind, sentences=tuple(sentences))

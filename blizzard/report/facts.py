@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from blizzard.core.paths import Path
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRow:
@@ -75,7 +77,7 @@ class StandsAt:
 class RecoveryNow:
     """What a start would do now."""
 
-    path: str  # log | ledgers | delta_checkpoint | fresh | refused | unknown
+    path: Path
     kind: str | None  # of a refusal
     sentences: tuple[str, ...]
 

@@ -6,15 +6,14 @@ import threading
 import time
 from dataclasses import replace
 
-from blizzard.config.request import Request
 from blizzard.core.kinds import Kind
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError
 from blizzard.report.collect import MAX_COMMITS, collect
 from blizzard.report.facts import Live, ReportFacts
 from blizzard.report.page import render_page
+from blizzard.run.assemble import Assembly
 from blizzard.run.clock import SystemClock
-from blizzard.service.progress import SilentProgress
 from blizzard.store.uri import show_uri
 
 # A page beside a run is looked at again and again, and the run needs the machine.
@@ -23,23 +22,27 @@ _LIVE_AGE_S = 2.0
 
 
 def collect_report(
-    request: Request, *, pipeline: str | None = None, max_commits: int = MAX_COMMITS, table: DeltaRsTable | None = None
+    assembly: Assembly,
+    *,
+    pipeline: str | None = None,
+    max_commits: int = MAX_COMMITS,
+    table: DeltaRsTable | None = None,
 ) -> ReportFacts:
     return collect(
-        table or request.open_table(),
-        request.quarantine(SilentProgress()),
+        table or assembly.open_table(),
+        assembly.quarantine,
         now_ms=SystemClock().now_ms(),
         pipeline=pipeline,
         max_commits=max_commits,
-        scan_commits=request.config.checkpoint.scan_commits,
+        scan_commits=assembly.config.checkpoint.scan_commits,
     )
 
 
 class LiveReport:
     """The page of a run. However many look at it, the log is read when it has grown, and not more than now and then."""
 
-    def __init__(self, request: Request) -> None:
-        self._request = request
+    def __init__(self, assembly: Assembly) -> None:
+        self._assembly = assembly
         self._lock = threading.Lock()
         self._facts: ReportFacts | None = None
         self._read_at_s = float("-inf")
@@ -55,15 +58,15 @@ class LiveReport:
 
     def _read(self) -> ReportFacts:
         try:
-            table = self._request.open_table()
+            table = self._assembly.open_table()
         except ConfigError as e:
             if e.kind != Kind.TABLE_NOT_FOUND:
                 raise
-            return ReportFacts(table=show_uri(self._request.table_root), made_at_ms=SystemClock().now_ms())
+            return ReportFacts(table=show_uri(self._assembly.request.table_root), made_at_ms=SystemClock().now_ms())
         known, seen = self._facts, (table.table_id, table.version)
         if known is not None and (known.table_id, known.version) == seen and not _may_change(known):
             return known
-        return collect_report(self._request, max_commits=_LIVE_COMMITS, table=table)
+        return collect_report(self._assembly, max_commits=_LIVE_COMMITS, table=table)
 
 
 def _may_change(facts: ReportFacts) -> bool:

@@ -18,17 +18,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from blizzard import __version__
+from blizzard.core.paths import WORDS
 from blizzard.report import words
 from blizzard.report.charts import Chart, Column, bar_chart
 from blizzard.report.facts import CommitRow, Live, PipelineFacts, ReportFacts
-
-_VERDICTS = {
-    "log": ("good", "Resumes from the log"),
-    "ledgers": ("warn", "Resumes from an older checkpoint and the ledgers since"),
-    "delta_checkpoint": ("warn", "Resumes from a Delta checkpoint"),
-    "fresh": ("good", "Begins with the first file"),
-    "refused": ("bad", "Refuses to start"),
-}
 
 
 def render_page(facts: ReportFacts, live: Live | None = None) -> str:
@@ -127,7 +120,7 @@ def _view(index: int, pipeline: PipelineFacts, now_ms: int) -> _View:
     lag_s = None if last is None else max(0.0, (now_ms - last) / 1000)
     return _View(
         facts=pipeline,
-        verdict=_VERDICTS.get(pipeline.recovery.path, ("warn", pipeline.recovery.path)),
+        verdict=(WORDS[pipeline.recovery.path].verdict, WORDS[pipeline.recovery.path].title),
         lag_s=lag_s,
         totals=_totals(rows),
         gaps=gaps,

@@ -1,0 +1,7 @@
+"""The spine: one file a step, in the order of the data path.
+
+    assemble → recover → discover → plan → ingest → commit → after_ingest
+
+`carry_out.py` takes a request from its first step to its last, `drain.py` is the loop, `ports.py` are the edges it
+stands on. Only `assemble.py` knows what those really are.
+"""

@@ -1,8 +1,8 @@
-"""Source files archived or deleted after they were ingested, where the user asks for it.
+"""The last step: source files are archived or deleted after they were ingested, where the user asks for it.
 
 Only files whose last line is committed, some time after that, and only while they are still the very files that were
 ingested. A file that has the only copy of a line stays, and is told. That it will be done is committed first
-(`cleaning_through`): from then on nobody goes back before it. After a crash the same files are looked at again, and
+(`cleaned.due_through`): from then on nobody goes back before it. After a crash the same files are looked at again, and
 those that are gone are done. A file that cannot be moved is told, and tried again by the next run.
 
 The names come from the log, which others can write to: a file is touched only if a listing of the source shows it.
@@ -10,25 +10,22 @@ The names come from the log, which others can write to: a file is touched only i
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from blizzard.core.cleanable import Ingested, find_ingested, is_whole
+from blizzard.core.events import Cleaned, Emit, Noted, Warned
 from blizzard.core.history import ledgers_of
 from blizzard.core.ledger import LedgerEntry
-from blizzard.core.log import CommitFacts
+from blizzard.core.log import CommitFacts, fence_version
 from blizzard.core.position import Position
 from blizzard.errors import BlizzardError
-from blizzard.run.ports import Progress, Quarantine
-from blizzard.source.listing import find_listed
-from blizzard.source.uri import SourceLocation
-from blizzard.store.files import FileChanged, Store
-from blizzard.store.uri import join
+from blizzard.run.ports import Cleaner, Ports, Quarantine, Table
+from blizzard.text.lists import count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cleaned:
+class Outcome:
     """What became of the files that were to be cleaned."""
 
     done: int = 0
@@ -38,10 +35,9 @@ class Cleaned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaning:
-    """`archive` None: files are deleted. `keep_ms`: how long after their commit they stay."""
+    """`keep_ms`: how long after their commit files stay."""
 
-    source: SourceLocation
-    archive: Store | None
+    cleaner: Cleaner
     keep_ms: int
 
     def due_through(self, position: Position, commits: Iterable[CommitFacts], now_ms: int) -> int:
@@ -53,15 +49,13 @@ class Cleaning:
                 return ledger.sequence
         return position.cleaned.due_through
 
-    def run(
-        self, position: Position, commits: Iterable[CommitFacts], progress: Progress, quarantine: Quarantine
-    ) -> Cleaned:
+    def run(self, position: Position, commits: Iterable[CommitFacts], emit: Emit, quarantine: Quarantine) -> Outcome:
         """Deal with what a committed state says is to be cleaned."""
         files, is_complete = find_ingested(position, commits), True
         try:
             settled = _settled(files, position, quarantine)
         except (OSError, BlizzardError) as e:
-            progress.warn(f"source files with bad records are not {self._verb}: {e}. Tried again later.")
+            warn(emit, f"source files with bad records are not {self.cleaner.verb}: {e}. Tried again later.")
             files, settled, is_complete = [file for file in files if not file.quarantined_by], (), False
         done = kept = 0
         for file in files:
@@ -69,44 +63,22 @@ class Cleaning:
             try:
                 reason = file.reason_to_keep or _not_in_quarantine(file, settled)
                 if reason is None:
-                    done += self._clean(file.entry, progress)
-                elif find_listed(self.source, path) is not None:
+                    done += self._clean(file.entry, emit)
+                elif self.cleaner.is_listed(path):
                     kept += 1
-                    progress.warn(f"{path} was ingested and is not {self._verb}: {reason}. Move it yourself.")
+                    warn(emit, f"{path} was ingested and is not {self.cleaner.verb}: {reason}. Move it yourself.")
             except (OSError, BlizzardError) as e:
                 is_complete = False
-                progress.warn(f"{path} was ingested and could not be {self._verb}: {e}. Tried again later.")
+                warn(emit, f"{path} was ingested and could not be {self.cleaner.verb}: {e}. Tried again later.")
         if done:
-            progress.note(f"{done:,} source files that were ingested are {self._verb}")
-        return Cleaned(done=done, kept=kept, is_complete=is_complete)
+            emit(Noted(message=f"{count(done, 'ingested source file')} {self.cleaner.verb}"))
+        return Outcome(done=done, kept=kept, is_complete=is_complete)
 
-    @property
-    def _verb(self) -> str:
-        return "deleted" if self.archive is None else "archived"
-
-    def _clean(self, entry: LedgerEntry, progress: Progress) -> int:
-        file = find_listed(self.source, entry.path)
-        if file is None:
-            return 0
-        if (file.size_bytes, file.etag) != (entry.size_bytes, entry.etag):
-            progress.warn(f"{entry.path} changed after it was ingested, and is not {self._verb}")
-            return 0
-        if self.archive is not None:
-            self._archive(entry, self.archive)
-        try:
-            return int(self.source.store.delete_version(file))
-        except FileChanged as e:
-            progress.warn(f"{entry.path} is not {self._verb}: {e}")
-            return 0
-
-    def _archive(self, entry: LedgerEntry, archive: Store) -> None:
-        name = entry.path
-        if archive.stat(name) is not None:  # an earlier file of this name, or this one, and then it died
-            name = f"{entry.path}~{hashlib.blake2b(entry.etag.encode(), digest_size=4).hexdigest()}"
-        self.source.store.copy(entry.path, join(archive.root, name))
-        kept = archive.stat(name)
-        if kept is None or kept.size_bytes != entry.size_bytes:
-            raise OSError(f"its copy at {join(archive.root, name)} is not whole")
+    def _clean(self, entry: LedgerEntry, emit: Emit) -> int:
+        outcome = self.cleaner.clean(entry)
+        if outcome.problem is not None:
+            warn(emit, f"{entry.path} is not {self.cleaner.verb}: {outcome.problem}")
+        return int(outcome.is_done)
 
 
 def _settled(files: Iterable[Ingested], position: Position, quarantine: Quarantine) -> Collection[int]:
@@ -118,3 +90,37 @@ def _settled(files: Iterable[Ingested], position: Position, quarantine: Quaranti
 def _not_in_quarantine(file: Ingested, settled: Collection[int]) -> str | None:
     missing = [sequence for sequence in file.quarantined_by if sequence not in settled]
     return f"the quarantine does not have its bad records of sequence {missing[-1]}" if missing else None
+
+
+def warn(emit: Emit, message: str) -> None:
+    emit(Warned(message=message))
+
+
+def clean_announced(
+    ports: Ports, cleaning: Cleaning | None, table: Table, position: Position
+) -> tuple[Position, str | None]:
+    """Deal with what an earlier commit has said will be cleaned, and say in the position what is due next. Also why the
+    position is to be committed once more, if it is."""
+    if cleaning is None or position.sequence == 0:
+        return position, None
+    cleaned, renewal = position.cleaned, None
+    if clean_up(ports, cleaning, table, position, position.sequence):
+        cleaned = replace(cleaned, done_through=cleaned.due_through)
+        renewal = "else an idle pipeline would look again and again at source files that are cleaned"
+    through = cleaning.due_through(position, table.scan_back(), ports.clock.now_ms())
+    if through > cleaned.due_through:
+        renewal = "source files are about to be cleaned"
+    return replace(position, cleaned=replace(cleaned, due_through=through)), renewal
+
+
+def clean_up(ports: Ports, cleaning: Cleaning | None, table: Table, position: Position, sequence: int) -> bool:
+    """What `position`, committed under this sequence, says is to be cleaned. Whether there was something, and nothing
+    of it is left."""
+    if cleaning is None or position.cleaned.done_through >= position.cleaned.due_through:
+        return False
+    later = (fence_version(commit, position.pipeline) for commit in table.commits_after(position.on.delta_version))
+    if any(found is not None and found > sequence for found in later):
+        return False  # somebody has moved the position meanwhile
+    outcome = cleaning.run(position, table.scan_back(), ports.emit, ports.quarantine)
+    ports.emit(Cleaned(done=outcome.done, kept=outcome.kept))
+    return outcome.is_complete

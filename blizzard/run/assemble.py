@@ -1,288 +1,309 @@
-"""A validated request to ingest: where from, where to, under which name, and how to get there."""
+"""Step zero: the concrete parts for a request. The only module of the spine that names them.
+
+A run, a plan, a replay and every other command gets its table, quarantine, source and tasks here, so that the same
+request means the same parts to all of them. A table is opened once and passed on.
+"""
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from blizzard.config.load import Config
-from blizzard.config.request import Request
+from blizzard.config.request import Request, check_source_place
+from blizzard.core.events import Emit, unheard
 from blizzard.core.kinds import Kind
-from blizzard.core.late import EVERYTHING, Scope
-from blizzard.core.look import Listed
 from blizzard.core.readers import readers_of
-from blizzard.core.recover import StartFrom
-from blizzard.core.types import SourceFile, SourceIdentity
 from blizzard.delta.place import DeltaRsPlace
 from blizzard.delta.table import DeltaRsTable
-from blizzard.errors import ConfigError, Refused
+from blizzard.errors import ConfigError, Refused, SchemaError
+from blizzard.quarantine.contents import purge_older
 from blizzard.quarantine.table import DeltaRsQuarantine
 from blizzard.run.after_ingest import Cleaning
 from blizzard.run.clock import SystemClock
-from blizzard.run.ports import Progress
-from blizzard.run.preparing import check_given_schema, job_spec, layout_of_table
+from blizzard.run.inflight import ThreadBackground
+from blizzard.run.ports import Ingestor, Ports, StopRequest
+from blizzard.run.settings import RunSettings
 from blizzard.schema import DeltaSchema
-from blizzard.schema.hints import parse_hints
-from blizzard.schema.layout import TableLayout
-from blizzard.schema.load import load_schema
-from blizzard.source.listing import find_young, list_source
-from blizzard.source.uri import SourceLocation, default_pipeline
-from blizzard.store import aside, open_store
-from blizzard.store.access import Access
-from blizzard.store.uri import is_local, join, lies_in, locate, name_below
+from blizzard.schema.evolve import RESCUED_COLUMN
+from blizzard.schema.fit import schema_differences
+from blizzard.schema.layout import TableLayout, apply_layout, layout_of
+from blizzard.source.cleaning import SourceCleaner
+from blizzard.source.listed import ListedSource
+from blizzard.source.uri import default_pipeline
+from blizzard.store import open_store
+from blizzard.tasks.policy import ParsePolicy, Unknown
+from blizzard.tasks.spec import TaskSpec
 from blizzard.tasks.stats import DEFAULT_INDEXED_COLUMNS
-from blizzard.tasks.task import JobSpec
 
-__all__ = [
-    "Job",
-    "ListedSource",
-    "SystemClock",
-    "make_job",
-    "open_existing",
-    "open_for_writing",
-    "parse_start_from",
-]
+if TYPE_CHECKING:
+    from blizzard.spark.session import Session
 
-_PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_UNKNOWN = {
+    "strict": Unknown.BAD,
+    "ignore": Unknown.IGNORE,
+    "rescue": Unknown.RESCUE,
+    "add_columns": Unknown.REPORT,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListedSource:
-    location: SourceLocation
-    min_age_s: float = 0
+class Opened:
+    """A table, opened once; None where it is yet to be made. And the pipeline that is to write to it."""
+
+    table: DeltaRsTable | None
+    pipeline: str
 
     @property
-    def identity(self) -> SourceIdentity:
-        return self.location.identity
-
-    def list(self) -> Sequence[SourceFile]:
-        return list_source(self.location)
-
-    def look(self, scope: Scope) -> Listed:
-        at_ms = self.now_ms()
-        is_full = scope.is_full or is_local(self.location.root)  # a folder is read whole in any case
-        files = list_source(self.location, EVERYTHING if is_full else scope)
-        held = find_young(files, at_ms, self.min_age_s)
-        return Listed(files=files, at_ms=at_ms, is_full=is_full, held=held, asides=files.asides)
-
-    def finish_asides(self, names: Sequence[str]) -> Sequence[str]:
-        return [said for name in names if (said := aside.finish(join(self.location.root, name))) is not None]
-
-    def now_ms(self) -> int:
-        return self.location.store.now_ms()
+    def existing(self) -> DeltaRsTable:
+        if self.table is None:
+            raise ConfigError("there is no Delta table yet: nothing was ingested", kind=Kind.TABLE_NOT_FOUND)
+        return self.table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """A validated request to ingest: where from, where to, under which name."""
+class Assembly:
+    """The parts of a request. `session` None: for looking only, and for committers that need none."""
 
     request: Request
-    source: ListedSource
-    pipeline: str
-    start_from: StartFrom | None
-    schema: DeltaSchema | None  # as the user gave it, or for a new table as inferred
-    max_batches: int | None = None
-    accepts_quarantine_loss: bool = False
-    reads_again: bool = False
+    session: Session | None = None
+    emit: Emit = unheard
 
     @property
     def config(self) -> Config:
         return self.request.config
 
     @property
-    def table_root(self) -> str:
-        return self.request.table_root
+    def source(self) -> ListedSource:
+        return ListedSource(location=self.request.source_location, min_age_s=self.config.source.min_age_s or 0)
 
     @property
-    def table_access(self) -> Access:
-        return self.request.table_access
-
-    @property
-    def quarantine_root(self) -> str:
-        return self.request.quarantine_root
+    def quarantine(self) -> DeltaRsQuarantine:
+        return DeltaRsQuarantine(
+            root=self.request.quarantine_root,
+            clock=SystemClock(),
+            emit=self.emit,
+            accepts_loss=self.request.accepts_quarantine_loss,
+            access=self.request.quarantine_access,
+        )
 
     def place(self, layout: TableLayout | None = None) -> DeltaRsPlace:
-        """`layout` is for making the table."""
-        return self.request.place(layout)
+        """Where the table is, for the committer that the configuration names. `layout` is for making it."""
+        made: dict[str, Any] = {
+            "root": self.request.table_root,
+            "clock": SystemClock(),
+            "access": self.request.table_access,
+            "schema": layout.schema if layout else None,
+            "partition_by": layout.partition_by if layout else (),
+        }
+        if self.config.table.committer == "delta-rs":
+            return DeltaRsPlace(**made)
+        from blizzard.delta.spark_place import DeltaSparkPlace
+
+        if self.session is None:
+            raise ConfigError("the delta-spark committer needs a Spark session", kind=Kind.USAGE)
+        return DeltaSparkPlace(session=self.session.get, is_sole_writer=self.config.table.sole_writer, **made)
+
+    def open_for_commit(self) -> DeltaRsTable:
+        """The table as the committer opens it; raises where there is none."""
+        return _require(self.place())
 
     def open_table(self) -> DeltaRsTable:
-        """The table as the job's committer opens it; raises where there is none."""
-        return self.request.open_for_commit()
+        """For looking at it: whoever commits to it, its log is read the same way."""
+        root, access = self.request.table_root, self.request.table_access
+        return _require(DeltaRsPlace(root=root, schema=None, clock=SystemClock(), access=access))
 
-    def spec(self, layout: TableLayout, *, run_id: str, table: DeltaRsTable | None) -> JobSpec:
-        return job_spec(
-            self.request,
-            source=self.source.location,
-            layout=layout,
-            indexed_columns=table.indexed_columns if table is not None else DEFAULT_INDEXED_COLUMNS,
-            pipeline=self.pipeline,
-            run_id=run_id,
-        )
+    def open(self) -> Opened:
+        """The table, if there is one, as the committer opens it; and which pipeline of it is meant."""
+        table = self.place().open()
+        return Opened(table=table, pipeline=self.pipeline_of(table))
+
+    def check_for_writing(self, table: DeltaRsTable | None) -> None:
+        """Raises unless it can be appended to under the given schema and layout, or can be made."""
+        if table is None:
+            check_source_place(self.request)
+            return
+        table.check_writable()
+        _check_given_schema(self.request.schema, layout_of_table(self.config, table), self.config)
+
+    def pipeline_of(self, table: DeltaRsTable | None) -> str:
+        """As it was named; else the pipeline of the table that reads this source; else the name that a new one gets. A
+        folder that is renamed changes that name; the table knows better."""
+        if self.request.pipeline is not None:
+            return self.request.pipeline
+        source = self.request.source_location.identity
+        default = default_pipeline(source)
+        if table is None or table.fence(default):
+            return default
+        readers = readers_of(table.standings(scan_commits=self.config.checkpoint.scan_commits), source)
+        if default in readers or not readers:
+            return default
+        if len(readers) > 1:
+            raise Refused(
+                f"{len(readers)} pipelines of this table read this source: {', '.join(readers)}. Say which one goes on:"
+                f" --pipeline NAME.",
+                kind=Kind.SEVERAL_PIPELINES,
+            )
+        return readers[0]
 
     @property
     def cleaning(self) -> Cleaning | None:
         """What is done with source files that are ingested; None: nothing."""
-        action, given = self.config.after_ingest.action, self.config.after_ingest.archive_path
-        if (given is not None) != (action == "archive"):
-            raise ConfigError("after_ingest.archive_path goes with after_ingest.action archive", kind=Kind.USAGE)
-        if action == "none":
+        archive = self.request.archive_root
+        if self.config.after_ingest.action == "none":
             return None
-        location = self.source.location
-        archive = None
-        if given is not None:
-            root = locate(given, what="archive")
-            check_archive(root, source=location.root, table=self.table_root, quarantine=self.quarantine_root)
-            if _kind(root) != _kind(location.root):
-                raise ConfigError(
-                    "after_ingest.archive_path must be in the same kind of store as the source", kind=Kind.USAGE
-                )
-            archive = open_store(root, location.access)
-        return Cleaning(source=location, archive=archive, keep_ms=self.config.after_ingest.keep_s * 1000)
+        location = self.request.source_location
+        kept_in = None if archive is None else open_store(archive, location.access)
+        cleaner = SourceCleaner(source=location, archive=kept_in)
+        return Cleaning(cleaner=cleaner, keep_ms=self.config.after_ingest.keep_s * 1000)
 
-    def quarantine(self, progress: Progress) -> DeltaRsQuarantine:
-        return self.request.quarantine(progress, accepts_loss=self.accepts_quarantine_loss)
+    def purge_expired(self, pipeline: str, table_id: str) -> None:
+        """What has been in quarantine for longer than the configuration keeps it there."""
+        days = self.config.quarantine.keep_days
+        if days is not None:
+            purge_older(self.quarantine, days, pipeline=pipeline, table_id=table_id)
 
+    def task_spec(self, layout: TableLayout, *, pipeline: str, run_id: str, table: DeltaRsTable | None) -> TaskSpec:
+        """What every task of a run is told."""
+        config, request = self.config, self.request
+        return TaskSpec(
+            source_root=request.source_location.root,
+            source_access=request.source_location.access,
+            table_access=request.table_access,
+            quarantine_access=request.quarantine_access,
+            compression=config.source.compression,
+            table_root=request.table_root,
+            layout=layout,
+            pipeline=pipeline,
+            run_id=run_id,
+            target_file_bytes=config.table.target_file_bytes,
+            codec=config.table.compression,
+            max_record_bytes=config.limits.max_record_bytes,
+            indexed_columns=table.indexed_columns if table is not None else DEFAULT_INDEXED_COLUMNS,
+            quarantine_root=request.quarantine_root,
+            parsing=parse_policy(config),
+            bad=config.bad_policy,
+        )
 
-def check_archive(root: str, *, source: str, table: str, quarantine: str) -> None:
-    """Raises where an archive there would be deleted, or read again."""
-    for what, other in ("table", table), ("quarantine", quarantine):
-        if lies_in(root, other) or lies_in(other, root):
-            raise ConfigError(
-                f"after_ingest.archive_path {root} and the {what} {other}: neither may be in the other, since a VACUUM"
-                f" of the {what} deletes what it does not know. Choose another after_ingest.archive_path.",
-                kind=Kind.USAGE,
-            )
-    inside = name_below(root, source)
-    if lies_in(source, root) or (inside is not None and not inside.startswith(("_", "."))):
-        raise ConfigError(
-            f"after_ingest.archive_path {root} and the source {source}: neither may be in the other, where its files"
-            f" would be read again. Choose another, or a folder of the source whose name begins with _.",
-            kind=Kind.USAGE,
+    def ingestor(self, spec: TaskSpec) -> Ingestor:
+        from blizzard.spark.ingestor import SparkIngestor
+
+        if self.session is None:
+            raise ConfigError("a run needs a Spark session", kind=Kind.USAGE)
+        return SparkIngestor(self.session, spec, slots=self.config.spark.slots)
+
+    def ports(
+        self, layout: TableLayout, ingestor: Ingestor, *, stop: StopRequest, background: ThreadBackground
+    ) -> Ports:
+        return Ports(
+            source=self.source,
+            place=self.place(layout),
+            quarantine=self.quarantine,
+            ingestor=ingestor,
+            background=background,
+            clock=SystemClock(),
+            stop=stop,
+            emit=self.emit,
+        )
+
+    def settings(self, *, pipeline: str, run_id: str) -> RunSettings:
+        config = self.config
+        return RunSettings(
+            pipeline=pipeline,
+            run_id=run_id,
+            limits=config.batch_limits,
+            bad=config.bad_policy,
+            max_quarantined=config.quarantine.max_records,
+            rejects_overflow=config.quarantine.overflow == "reject",
+            scan_commits=config.checkpoint.scan_commits,
+            start_from=self.request.start_from,
+            reads_again=self.request.reads_again,
+            max_batches=self.request.max_batches,
+            max_inflight=config.limits.max_inflight,
+            max_held_files=config.limits.max_held_files,
+            late=config.late_policy,
+            cleaning=self.cleaning,
         )
 
 
-def _check_source_place(job: Job) -> None:
-    """For a new table. VACUUM leaves folders alone whose names begin with _ or a dot."""
-    for what, root in ("table", job.table_root), ("quarantine", job.quarantine_root):
-        inside = name_below(job.source.location.root, root)
-        if lies_in(job.source.location.root, root) and not (inside or "").startswith(("_", ".")):
-            raise ConfigError(
-                f"the source {job.source.location.root} is in the {what} {root}: a VACUUM of it would delete source"
-                f" files before they are read. Choose another {what}, or another source.",
-                kind=Kind.USAGE,
-            )
+def resolve_table(config: Config, session: Session) -> Config:
+    """With the path of a table that was given by its name in the session's catalog."""
+    name = config.table.path
+    if name is None:
+        return config
+    if config.table.committer != "delta-spark":
+        if name.startswith("catalog:"):
+            raise ConfigError("a table by its catalog name needs the committer delta-spark", kind=Kind.USAGE)
+        return config
+    from blizzard.delta.spark_place import is_catalog_name, resolve_name
+
+    if not is_catalog_name(name):
+        return config
+    return replace(config, table=replace(config.table, path=resolve_name(session.get(), name)))
 
 
-def _kind(root: str) -> str:
-    return "file" if is_local(root) else root.split(":", 1)[0]
-
-
-def make_job(
-    config: Config,
-    *,
-    pipeline: str | None = None,
-    start_from: str | None = None,
-    adopts: bool = False,
-    max_batches: int | None = None,
-    schema: Any = None,
-    accepts_quarantine_loss: bool = False,
-    reads_again: bool = False,
-    spark_settings: Mapping[str, str] | None = None,
-    session: Callable[[], Any] | None = None,
-) -> Job:
-    """`schema` is one that the configuration cannot hold: whatever object `load_schema` takes."""
-    request = Request(config=config, session=session, spark_settings=spark_settings or {})
-    location = request.source_location()
-    _ = request.table_root, request.quarantine_root  # a place that cannot be used is better known now
-    if pipeline is not None and not _PIPELINE_NAME.fullmatch(pipeline):
-        raise ConfigError(
-            f"pipeline name {pipeline!r}: letters, digits, '_', '.' and '-' only, at most 100", kind=Kind.USAGE
-        )
-    if config.source.marks_per is not None and (adopts or (start_from or "beginning") != "beginning"):
-        raise ConfigError(
-            "with source.marks_per a pipeline begins at the beginning: there is no one mark to begin after",
-            kind=Kind.USAGE,
-        )
-    if adopts and start_from is not None:
-        raise ConfigError("--adopt and --start-from: give one of them", kind=Kind.USAGE)
-    if max_batches is not None and max_batches < 1:
-        raise ConfigError("--max-batches must be at least 1", kind=Kind.USAGE)
-    return Job(
-        request=request,
-        source=ListedSource(location=location, min_age_s=config.source.min_age_s or 0),
-        pipeline=pipeline or _find_pipeline(request, location),
-        start_from=StartFrom(adopts=True) if adopts else parse_start_from(start_from, location),
-        schema=_given_schema(config, schema),
-        max_batches=max_batches,
-        accepts_quarantine_loss=accepts_quarantine_loss,
-        reads_again=reads_again,
-    )
-
-
-def _find_pipeline(request: Request, location: SourceLocation) -> str:
-    """The pipeline of the table that reads this source, else the name that a new one gets. A folder that is renamed
-    changes that name; the table knows better."""
-    default = default_pipeline(location.identity)
-    place = DeltaRsPlace(root=request.table_root, schema=None, clock=SystemClock(), access=request.table_access)
+def _require(place: DeltaRsPlace) -> DeltaRsTable:
     table = place.open()
-    if table is None or table.fence(default):
-        return default
-    readers = readers_of(table.standings(scan_commits=request.config.checkpoint.scan_commits), location.identity)
-    if default in readers or not readers:
-        return default
-    if len(readers) > 1:
-        raise Refused(
-            f"{len(readers)} pipelines of this table read this source: {', '.join(readers)}. Say which one goes on:"
-            f" --pipeline NAME.",
-            kind=Kind.SEVERAL_PIPELINES,
-        )
-    return readers[0]
-
-
-def _given_schema(config: Config, schema: Any) -> DeltaSchema | None:
-    parse_hints(config.schema.hints)  # a mistake in them is better known before the sample is read
-    text = config.schema.ddl or config.schema.file
-    if schema is not None and text is not None:
-        raise ConfigError("the schema is given twice, as an object and by schema.ddl or schema.file", kind=Kind.USAGE)
-    given = text if schema is None else schema
-    if given is not None and (config.schema.infer or config.schema.hints is not None):
-        raise ConfigError(
-            "give a schema, or --infer and --hints (schema.infer, schema.hints), not both", kind=Kind.USAGE
-        )
-    return None if given is None else load_schema(given)
-
-
-def parse_start_from(text: str | None, location: SourceLocation) -> StartFrom | None:
-    if text is None:
-        return None
-    start = StartFrom.parse(text)
-    if start is None:
-        raise ConfigError(f"--start-from takes 'beginning' or 'after:NAME', not {text!r}", kind=Kind.USAGE)
-    if start.after is None:
-        return start
-    name = start.after
-    # A path or URI is what a person has at hand; positions hold the name below the root.
-    path = locate(name, what="--start-from name")
-    is_whole = "://" in name or name.startswith(("file:", "/"))
-    if path.startswith(location.root + "/") and (is_whole or (is_local(path) and os.path.exists(path))):
-        name = path.removeprefix(location.root + "/")
-    return StartFrom(after=name)
-
-
-def open_for_writing(job: Job) -> DeltaRsTable | None:
-    """The table, if there is one and it can be appended to under the given schema and layout."""
-    table = job.place().open()
     if table is None:
-        _check_source_place(job)
-        return None
-    table.check_writable()
-    check_given_schema(job.schema, layout_of_table(job.config, table), job.config)
+        raise ConfigError(f"there is no Delta table at {place.root}", kind=Kind.TABLE_NOT_FOUND)
     return table
 
 
-def open_existing(config: Config) -> DeltaRsTable:
-    """For looking at it."""
-    return Request(config=config).open_table()
+def parse_policy(config: Config) -> ParsePolicy:
+    if config.evolution == "widen":
+        raise ConfigError(
+            "schema.evolution widen needs a committer that can change the type of a column, which delta-rs cannot; use"
+            " add_columns, and widen the column with Spark",
+            kind=Kind.NOT_BUILT,
+        )
+    return ParsePolicy(
+        json_in_strings=config.schema.json_in_strings == "keep",
+        unknown=_UNKNOWN[config.evolution],
+        rescue_values=config.bad_records.policy == "rescue",
+    )
+
+
+def layout_of_new_table(config: Config, schema: DeltaSchema) -> TableLayout:
+    layout = apply_layout(
+        schema, partition_by=config.table.partition_by or (), provenance=config.table.provenance or ()
+    )
+    return layout.with_schema(with_rescued_column(layout.schema)) if parse_policy(config).rescues else layout
+
+
+def layout_of_table(config: Config, table: DeltaRsTable) -> TableLayout:
+    return layout_of(
+        table.schema,
+        table.partition_columns,
+        partition_by=config.table.partition_by,
+        provenance=config.table.provenance,
+    )
+
+
+def with_rescued_column(schema: DeltaSchema) -> DeltaSchema:
+    for field in schema["fields"]:
+        if field["name"].lower() == RESCUED_COLUMN:
+            if (field["name"], field["type"], field["nullable"]) != (RESCUED_COLUMN, "string", True):
+                raise SchemaError(
+                    f"the column {field['name']} must be a nullable STRING {RESCUED_COLUMN} to rescue into"
+                )
+            return schema
+    column: Mapping[str, Any] = {"name": RESCUED_COLUMN, "type": "string", "nullable": True, "metadata": {}}
+    return {"type": "struct", "fields": [*copy.deepcopy(schema["fields"]), column]}
+
+
+def _check_given_schema(given: DeltaSchema | None, layout: TableLayout, config: Config) -> None:
+    """Whether the table is the one the user described. Columns it has been given since are no difference where
+    columns may be added."""
+    if given is None:
+        return
+    may_have_more = config.evolution == "add_columns"
+    differences = schema_differences(given, layout.record_schema, may_have_more=may_have_more)
+    if differences:
+        raise SchemaError(
+            "the given schema does not fit the table: "
+            + "; ".join(differences)
+            + ". Leave --schema out to use the table's.",
+            kind=Kind.SCHEMA_MISMATCH,
+        )

@@ -2,63 +2,59 @@
 
 Whoever wants a commit has looked at one version of the table and says what the position shall be after it. Here it is
 sealed, committed on the version that was looked at or on a later one that gives the same answer, and the quarantine is
-made to follow. Nothing else commits a position.
+made to follow. Nothing else commits a position. Never classifies by an exception, never deletes a file, never commits
+when anybody else took the sequence.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from blizzard.core.batch import Checkpoint, seal
+from blizzard.core.batch import Checkpoint
+from blizzard.core.clock import Clock
 from blizzard.core.codec import PayloadTooLarge
+from blizzard.core.commit import CommitRequest, Intent
+from blizzard.core.events import CommitFailed, Committed, Emit, Warned
 from blizzard.core.kinds import Kind
-from blizzard.core.ledger import LedgerEntry
+from blizzard.core.outcome import Landed, NotLanded, TakenByOther, TakenByOurselves, decide_commit_outcome
 from blizzard.core.position import Position
-from blizzard.core.types import BatchResult
-from blizzard.errors import BadData
-from blizzard.run.landing import commit_batch
-from blizzard.run.ports import Clock, CommitRequest, NoTelemetry, Progress, Quarantine, Table, Telemetry
+from blizzard.core.readers import find_other_reader
+from blizzard.core.recover import check_rewrites
+from blizzard.errors import BadData, BlizzardError, Fenced, Refused, Temporary, failure_to_write
+from blizzard.faults import reach
+from blizzard.run.ports import Quarantine, Table
 from blizzard.run.settle import settle
+from blizzard.text.plain import plain
+
+MAX_BATCH_AGE_MS = 24 * 3600 * 1000
+_ATTEMPTS = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
-    """A commit that is wanted. `position` is the one after it, already numbered; its `delta_version` is the version of
-    the table that was looked at."""
+class PositionMoved(Exception):
+    """An earlier attempt of this run landed after all, with another batch: recover from the log."""
 
-    position: Position
-    planned_ms: int
-    kind: str = "batch"
-    result: BatchResult = field(default_factory=BatchResult)
-    late: frozenset[str] = frozenset()
-    edited: tuple[LedgerEntry, ...] = ()  # what a person said of files
-    rolled_back_to: int | None = None
-    superseded: tuple[int, ...] = ()
-    removes: tuple[Mapping[str, Any], ...] = ()  # Adds that leave the table
-    metadata: Mapping[str, Any] | None = None
 
-    def sealed(self) -> Checkpoint:
-        try:
-            return seal(
-                self.position,
-                self.result,
-                kind=self.kind,
-                rolled_back_to=self.rolled_back_to,
-                superseded=self.superseded,
-                late=self.late,
-                edited=self.edited,
-            )
-        except PayloadTooLarge as e:
-            raise BadData(
-                f"{len(self.position.marks.in_progress):,} files are held back or in progress, more than a"
-                f" position can name ({e}). Nothing of this batch was committed. Mend or move the files that cannot be"
-                f" read.",
-                kind=Kind.TOO_MANY_HELD_FILES,
-            ) from e
+class FilesGone(Temporary):
+    """Files of the batch are gone from the table's folder before they were committed: read them again."""
+
+    kind = Kind.FILES_GONE
+
+
+def new_batch_id() -> str:
+    """Finds this very commit again after a lost answer."""
+    return os.urandom(8).hex()
+
+
+def new_run_id() -> str:
+    return os.urandom(6).hex()
+
+
+def do_nothing() -> None:
+    """Whoever commits what was read from the source has nothing to look at again but what every commit looks at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +66,6 @@ class Landing:
     error: Exception | None = None
 
 
-def do_nothing() -> None:
-    """Whoever commits what was read from the source has nothing to look at again but what every commit looks at."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committing:
     """How commits are made: on which table, followed by which quarantine."""
@@ -81,39 +73,33 @@ class Committing:
     table: Table
     quarantine: Quarantine
     clock: Clock
-    progress: Progress
-    attempts: int = 8
-    telemetry: Telemetry = field(default_factory=NoTelemetry)
+    emit: Emit
+    attempts: int = _ATTEMPTS
 
     def commit(self, intent: Intent, *, look_again: Callable[[], None] = do_nothing) -> Landing:
         """`look_again` is called with the table at the version that is about to be committed on; it raises where the
         intent is no longer what should be done there."""
         started = time.monotonic()
         position = self.quarantine.announce(intent.position, intent.result.quarantine)
-        checkpoint = replace(intent, position=position).sealed()
+        intent = replace(intent, position=position)
+        checkpoint = _sealed(intent)
         request = replace(
             CommitRequest.of(checkpoint, intent.result.files), removes=intent.removes, metadata=intent.metadata
         )
         try:
-            version = commit_batch(
-                self.table,
-                request,
-                checkpoint.position,
-                planned_ms=intent.planned_ms,
-                attempts=self.attempts,
-                clock=self.clock,
-                progress=self.progress,
-                verify=look_again,
-            )
+            version = self._land(request, position, planned_ms=intent.planned_ms, look_again=look_again)
         except Exception:
-            self.telemetry.commit_failed()
+            self.emit(CommitFailed(sequence=position.sequence))
             raise
-        self.telemetry.committed(
-            checkpoint.position,
-            intent.result,
-            version=version,
-            payload_bytes=len(checkpoint.app_id),
-            seconds=time.monotonic() - started,
+        self.emit(
+            Committed(
+                kind=intent.kind,
+                position=position,
+                result=intent.result,
+                version=version,
+                payload_bytes=len(checkpoint.app_id),
+                seconds=time.monotonic() - started,
+            )
         )
         try:
             settle(self.quarantine, self.table, position, since=version)  # before the next commit
@@ -128,11 +114,136 @@ class Committing:
             raise landing.error
         return intent.position.sequence, landing.version
 
+    def _land(
+        self, request: CommitRequest, position: Position, *, planned_ms: int, look_again: Callable[[], None]
+    ) -> int:
+        """The version in which this very commit is in the log."""
+        reach("commit.before")
+        cause: Exception | None = None
+        for attempt in range(1, self.attempts + 1):
+            _refresh(self.table)
+            version = _find_landed(self.table, request, position)
+            if version is None:
+                _require_same_table(self.table, position)
+                if self.clock.now_ms() - planned_ms > MAX_BATCH_AGE_MS:
+                    raise Temporary(
+                        "the batch is more than 24 hours old and was not committed", kind=Kind.BATCH_TOO_OLD
+                    )
+                look_again()
+                _require_files(self.table, request)
+                try:
+                    self.table.append(_stamped(request, self.table, position, self.clock.now_ms()))
+                except Exception as e:  # any exception, conflicts included, means: unknown
+                    cause = e
+                version = _find_landed(self.table, request, position)
+            if version is not None:
+                self.table.make_durable(version)
+                reach("commit.after")
+                return version
+            if attempt < self.attempts:
+                self._wait_after(attempt, position, cause)
+        raise _not_landed(position, self.attempts, cause) from cause
 
-def new_batch_id() -> str:
-    """Finds this very commit again after a lost answer."""
-    return os.urandom(8).hex()
+    def _wait_after(self, attempt: int, position: Position, cause: Exception | None) -> None:
+        """Whoever else commits to the table makes an attempt fail: pauses are short, and there are some of them."""
+        delay_s = min(2.0, 0.05 * 2**attempt) * random.uniform(0.5, 1.5)
+        why = plain(cause) if cause is not None else "the version was taken"
+        self.emit(
+            Warned(
+                message=f"commit of sequence {position.sequence}: attempt {attempt + 1}/{self.attempts} in"
+                f" {delay_s:.1f}s: {why}"
+            )
+        )
+        self.clock.sleep(delay_s)
 
 
-def new_run_id() -> str:
-    return os.urandom(6).hex()
+def _sealed(intent: Intent) -> Checkpoint:
+    try:
+        return intent.sealed()
+    except PayloadTooLarge as e:
+        raise BadData(
+            f"{len(intent.position.marks.in_progress):,} files are held back or in progress, more than a position can"
+            f" name ({e}). Nothing of this batch was committed. Mend or move the files that cannot be read.",
+            kind=Kind.TOO_MANY_HELD_FILES,
+        ) from e
+
+
+def _not_landed(position: Position, attempts: int, cause: Exception | None) -> BlizzardError:
+    then = f"Sequence {position.sequence} was not committed; the next run recovers from the log."
+    failure = None if cause is None else failure_to_write(cause, "the table", then=then)
+    return failure or Temporary(
+        f"sequence {position.sequence} could not be committed in {attempts} attempts"
+        f" ({plain(cause) if cause is not None else 'unknown'}). Nothing was lost: the next run recovers from the log.",
+        kind=Kind.COMMIT_FAILED,
+    )
+
+
+def _refresh(table: Table) -> None:
+    try:
+        table.refresh()
+    except BlizzardError:
+        raise
+    except Exception as e:
+        raise Temporary(
+            f"the table can no longer be read: {e}. What became of the batch, the next run reads from the log.",
+            kind=Kind.TABLE_UNREADABLE,
+        ) from e
+
+
+def _stamped(request: CommitRequest, table: Table, position: Position, now_ms: int) -> CommitRequest:
+    """With a lastUpdated that is not below the time of any commit it follows, whatever our clock says."""
+    seen_ms = max((c.timestamp_ms for c in table.commits_after(position.on.delta_version)), default=0)
+    return replace(request, last_updated_ms=max(request.last_updated_ms, now_ms, seen_ms))
+
+
+def _find_landed(table: Table, request: CommitRequest, position: Position) -> int | None:
+    """The version if our commit is in the log, None if its place is still free; raises if it was taken."""
+    commits = table.commits_after(position.on.delta_version)
+    outcome = decide_commit_outcome(commits, app_id=request.app_id, position=position)
+    refusal = check_rewrites(commits)
+    if refusal is not None:
+        raise Refused(refusal.message, kind=refusal.kind)
+    match outcome:
+        case Landed(version=version):
+            return version
+        case NotLanded():
+            second = find_other_reader(commits, position)
+            if second is not None:
+                raise Refused(second.message, kind=second.kind)
+            return None
+        case TakenByOurselves(version=version):
+            raise PositionMoved(f"sequence {position.sequence} is already in version {version}")
+        case TakenByOther(version=version, sequence=sequence, run_id=run_id):
+            raise Fenced(
+                f"another run ({run_id or 'unknown'}) of pipeline {position.pipeline!r} committed sequence {sequence}"
+                f" in version {version}. This run stops; nothing of its batch for sequence {position.sequence} was"
+                f" committed. Run one driver per pipeline."
+            )
+
+
+def _require_files(table: Table, request: CommitRequest) -> None:
+    """A commit that names a file which is not there makes the whole table unreadable."""
+    missing = table.find_missing(request.files)
+    if missing is not None:
+        raise FilesGone(
+            f"{missing}, which this batch wrote, is gone from the table's folder or has another size. Nothing of the"
+            f" batch was committed. Does a VACUUM run with a retention shorter than a batch takes?"
+        )
+
+
+def _require_same_table(table: Table, position: Position) -> None:
+    # None is not 0: an expired fence, or a pipeline that joins the table. The commits just read have settled that.
+    fence = table.fence(position.pipeline)
+    if fence is not None and fence != position.sequence - 1:
+        raise Fenced(
+            f"the fence of pipeline {position.pipeline!r} stands at {fence}, this run expected"
+            f" {position.sequence - 1}. Another run is at work. This one stops; nothing of its batch was committed."
+        )
+    if table.table_id != position.on.table_id:
+        raise Refused("the table was replaced while the batch was being read", kind=Kind.TABLE_REPLACED)
+    table.check_writable()  # a constraint or a feature may be new
+    if table.schema_fingerprint != position.on.schema_fingerprint:
+        raise Temporary(
+            "the table's schema was changed while the batch was being read; nothing of it was committed. Run again.",
+            kind=Kind.SCHEMA_CHANGED,
+        )

@@ -1,4 +1,4 @@
-"""The whole story of a run: recover, list, plan, ingest, commit, until drained or told to stop.
+"""The whole story of a run: recover, discover, then plan, ingest and commit until drained, then what comes after.
 
 The only state that outlives a run is in the Delta log; after any doubt it is read again from there.
 """
@@ -6,178 +6,176 @@ The only state that outlives a run is in the Delta log; after any doubt it is re
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from blizzard.core import events
+from blizzard.core.batch import find_passed, next_position
+from blizzard.core.commit import Intent
+from blizzard.core.events import Held, Noted, Planned, Warned
 from blizzard.core.kinds import Kind
-from blizzard.core.late import Unexpected
 from blizzard.core.look import Listed, Look
-from blizzard.core.plan import TooManyPrefixes, count_backlog, is_drained, plan_batch
-from blizzard.core.position import FOR_A_PERSON, Marks, Position
-from blizzard.core.recover import Fresh, Resume
-from blizzard.core.types import BatchPlan
+from blizzard.core.plan import is_drained
+from blizzard.core.position import FOR_A_PERSON, Position
 from blizzard.errors import BadData, Refused, Temporary
+from blizzard.run.after_ingest import clean_announced, clean_up
+from blizzard.run.commit import Committing, FilesGone, PositionMoved
+from blizzard.run.discover import Discovered, discover, look_at_all, warn_of
 from blizzard.run.inflight import CommitQueue
 from blizzard.run.ingest import BatchIngest
-from blizzard.run.landing import FilesGone, PositionMoved
-from blizzard.run.late import tell
-from blizzard.run.ports import Ports
-from blizzard.run.starting import RunSettings, Start
-from blizzard.run.summary import Summary
+from blizzard.run.plan import plan
+from blizzard.run.ports import Ports, Table
+from blizzard.run.recover import Start, recover, recover_without_table, renew_at_once, renewal_of
+from blizzard.run.settings import RunSettings
 
 # How often a batch whose files were taken away is read by one run.
 _READ_AGAIN = 3
+_NOTHING_NEW = "nothing new; the position was committed once more"  # it does not expire while nothing is ingested
 
 
-def run_pipeline(ports: Ports, settings: RunSettings, summary: Summary) -> None:
-    """Drain what is listed now. `summary` tells what was committed even when this raises."""
-    lost = 0
+def drain(ports: Ports, settings: RunSettings, table: Table | None) -> Table | None:
+    """Ingest what is listed now. `table` is None where it is yet to be made; what is returned, where it was not."""
+    run, lost = _Run(ports, settings, table), 0
     while True:
         try:
-            return _Run(ports, settings, summary).drain()
+            run.drain()
+            return run.table
         except PositionMoved as moved:  # each time round, the log holds one more commit of ours
-            ports.progress.warn(f"{moved}; recovering from the log")
-            settings = replace(settings, start_from=None)  # it was said, and recorded in the first commit
+            ports.emit(Warned(message=f"{moved}; recovering from the log"))
+            run = run.again(has_committed=True)
         except FilesGone as gone:
             lost += 1
             if lost == _READ_AGAIN:
                 raise
-            ports.progress.warn(f"{gone} Reading it again.")
-            if summary.commits:
-                settings = replace(settings, start_from=None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstSteps:
-    """How a run begins: what it found, and the first batch; without one it is idle."""
-
-    recovered: Resume | Fresh
-    position: Position | None  # None: the table is yet to be made
-    listed: Listed
-    found: Unexpected
-    plan: BatchPlan | None
-    backlog: tuple[int, int]  # files and stored bytes
-    renews: bool
-
-
-def look_ahead(ports: Ports, settings: RunSettings, summary: Summary) -> FirstSteps:
-    """The first steps of `run_pipeline`, up to the first plan. They change what the ports and the cleaning let them
-    change: a settled quarantine, cleaned source files."""
-    return _Run(ports, settings, summary).look_ahead()
+            ports.emit(Warned(message=f"{gone} Reading it again."))
+            run = run.again(has_committed=run.batches > 0)
 
 
 class _Run:
-    def __init__(self, ports: Ports, settings: RunSettings, summary: Summary) -> None:
-        self._ports, self._settings, self._summary = ports, settings, summary
-        self._start = Start(ports, settings, summary)
+    def __init__(self, ports: Ports, settings: RunSettings, table: Table | None, batches: int = 0) -> None:
+        self._ports, self._settings = ports, settings
+        self.table = table
+        self.batches = batches  # that are in the log
         self._held: dict[str, str] = {}  # left to the next run, and why
-        self._young: Mapping[str, str] = {}  # of those, the ones that were left alone from the beginning
+
+    def again(self, *, has_committed: bool) -> _Run:
+        """From the log, after something that only the log can tell."""
+        if self.table is not None:
+            self.table.refresh()
+        # Where to begin was said, and is recorded in the first commit.
+        settings = replace(self._settings, start_from=None) if has_committed else self._settings
+        return _Run(self._ports, settings, self.table, self.batches)
 
     def drain(self) -> None:
-        table = self._ports.place.open()
-        whole: Listed | None = None
-        if table is None:
-            whole = listed = self._start.list_for_new_table()
-            if is_drained(self._start.recover(None).marks, listed.files, listed.held):
-                self._summary.backlog_files = self._summary.held_files = len(listed.held)
-                return  # nothing to put into a table: none is made
-            _ = self._ports.ingestor.slots  # without a session that can fill it, no table is made
+        whole = None
+        if self.table is None:
+            whole = self._look_before_there_is_a_table()
+            if whole is None:
+                return
+            self._ports.ingestor.start()  # without a session that can fill it, no table is made
             if self._ports.stop.requested():
                 return
-            table = self._start.create_table()
-        position, listed = self._start.begin(table, whole)
-        self._held, self._young, begun_at = dict(listed.held), listed.held, position.sequence
-        self._summary.backlog_files = count_backlog(position.marks, listed.files, self._start.waiting)[0]
-        look = Look(listed, position, self._settings.late.grace_ms)
-        commits = CommitQueue(self._ports, self._settings, self._summary, table, position.on.delta_version, look)
-        ingest = BatchIngest(self._ports, self._settings, self._summary, table, commits)
-        with commits.finished_in_order():
-            while True:
-                position = self._start.take_up_late(position)
-                if not self._goes_on(position, listed, commits):
-                    break
-                position = self._ingest_batch(position, listed, ingest, commits)
-            if self._renews(position):
-                commits.renew(position)
-        if self._summary.sequence != begun_at:  # what is to be cleaned is committed
-            self._start.clean_up(position, table, self._summary.sequence or 0)
-        self._tell_held(position)
+            self.table = _create_table(self._ports, self._settings)
+        _, discovered = begin(self._ports, self._settings, self.table, whole)
+        self._work_through(self.table, discovered)
 
-    def look_ahead(self) -> FirstSteps:
-        table, position = self._ports.place.open(), None
-        if table is None:
-            listed = self._start.list_for_new_table()
-            marks = self._start.recover(None).marks
-            backlog = count_backlog(marks, listed.files)
-        else:
-            position, listed = self._start.begin(table)
-            backlog = count_backlog(position.marks, listed.files, self._start.waiting)
-            position = self._start.take_up_late(position)
-            marks = position.marks
-        self._held = dict(listed.held)
-        is_idle = is_drained(marks, listed.files, self._held)
-        assert self._start.recovered is not None  # or it would have refused
-        return FirstSteps(
-            recovered=self._start.recovered,
-            position=position,
-            listed=listed,
-            found=self._start.found,
-            plan=None if is_idle else self._plan(marks, listed, self._ports.ingestor.slots),
-            backlog=backlog,
-            renews=self._start.is_fragile or (is_idle and position is not None and self._renews(position)),
+    def _look_before_there_is_a_table(self) -> Listed | None:
+        """None: there is nothing to put into a table, and none is made."""
+        whole, fresh = look_at_all(self._ports, self._settings), recover_without_table(self._ports, self._settings)
+        if not is_drained(fresh.marks, whole.files, whole.held):
+            return whole
+        waiting = len(whole.held)
+        self._ports.emit(events.Discovered(backlog_files=waiting, backlog_bytes=0, held=waiting, has_table=False))
+        return None
+
+    def _work_through(self, table: Table, discovered: Discovered) -> None:
+        position, self._held = discovered.position, dict(discovered.listed.held)
+        look = Look(discovered.listed, position, self._settings.late.grace_ms)
+        commits = self._commit_queue(table, position)
+        ingest = BatchIngest(self._ports, self._settings, table, commits)
+        try:
+            with commits.finished_in_order():
+                while True:
+                    position, discovered = discovered.take_up(position, self._settings.late)
+                    if not self._goes_on(position, discovered, commits):
+                        break
+                    position = self._ingest_batch(position, discovered, look, ingest, commits)
+                if discovered.renewal is not None and not commits.added:
+                    position = self._renew(position, commits)
+        finally:
+            self.batches += commits.landed
+        if commits.newest is not None:  # what is to be cleaned is committed
+            clean_up(self._ports, self._settings.cleaning, table, position, commits.newest.position.sequence)
+        self._report_held(position, discovered.listed)
+
+    def _commit_queue(self, table: Table, position: Position) -> CommitQueue:
+        committing = Committing(
+            table=table,
+            quarantine=self._ports.quarantine,
+            clock=self._ports.clock,
+            emit=self._ports.emit,
+            attempts=self._settings.commit_attempts,
+        )
+        return CommitQueue(
+            committing,
+            self._ports.background,
+            self._ports.emit,
+            planned_on=position.on.delta_version,
+            max_inflight=self._settings.max_inflight,
         )
 
-    def _renews(self, position: Position) -> bool:
-        return self._start.renewal_due and position.sequence == self._summary.sequence and not self._summary.commits
-
-    def _goes_on(self, position: Position, listed: Listed, commits: CommitQueue) -> bool:
+    def _goes_on(self, position: Position, discovered: Discovered, commits: CommitQueue) -> bool:
         limit = self._settings.max_batches
         return not (
             self._ports.stop.requested()
-            or (limit is not None and self._summary.commits + commits.pending >= limit)
-            or is_drained(position.marks, listed.files, self._held)
+            or (limit is not None and self.batches + commits.added >= limit)
+            or is_drained(position.marks, discovered.listed.files, self._held)
         )
 
-    def _ingest_batch(self, position: Position, listed: Listed, ingest: BatchIngest, commits: CommitQueue) -> Position:
-        """Read one batch, queue its commit, and return the state the next one is planned on."""
-        planned_ms, slots = self._ports.clock.now_ms(), self._ports.ingestor.slots
-        plan = self._plan(position.marks, listed, slots)
-        self._ports.progress.planned(
-            plan, sequence=position.sequence + 1, backlog_files=self._summary.backlog_files or 0
+    def _ingest_batch(
+        self, position: Position, discovered: Discovered, look: Look, ingest: BatchIngest, commits: CommitQueue
+    ) -> Position:
+        """Read one batch, queue its commit, and return the position the next one is planned on."""
+        planned_ms, slots, given_up = self._ports.clock.now_ms(), self._ports.ingestor.start(), discovered.given_up
+        batch = plan(
+            position.marks,
+            discovered.listed.files,
+            self._settings.limits,
+            slots=slots,
+            held=self._held,
+            given_up=given_up,
         )
-        position, result = ingest.run(plan, position, planned_ms=planned_ms)
+        self._ports.emit(Planned(plan=batch, sequence=position.sequence + 1))
+        position, result = ingest.run(batch, position, planned_ms=planned_ms)
         changed = dict.fromkeys(result.changed, "changed after it was listed")
         self._held |= changed | result.unreadable
-        tell(self._ports.progress, tuple(changed), "left to the next run: they changed after they were listed")
-        tell(self._ports.progress, tuple(result.unreadable), "left to the next run: they cannot be read to their end")
+        warn_of(self._ports.emit, tuple(changed), "left to the next run: changed after being listed")
+        warn_of(self._ports.emit, tuple(result.unreadable), "left to the next run: cannot be read to the end")
         if not result.slices:
             return position
-        held = self._held | self._start.given_up
-        return commits.add(position, plan, result, planned_ms=planned_ms, held=held)
+        after = next_position(
+            position,
+            batch,
+            result,
+            batch_id=result.batch_id,
+            now_ms=self._ports.clock.now_ms(),
+            held=self._held | dict(given_up),
+            look=look,
+        )
+        late = find_passed(position.marks, result)
+        commits.add(Intent(position=after, result=result, planned_ms=planned_ms, late=late))
+        return after
 
-    def _plan(self, position: Marks, listed: Listed, slots: int) -> BatchPlan:
-        try:
-            return plan_batch(
-                position,
-                listed.files,
-                self._settings.limits,
-                slots=slots,
-                held=self._held,
-                given_up=self._start.given_up,
-            )
-        except TooManyPrefixes as e:
-            way_out = (
-                "The key of a pipeline that has begun cannot be changed. Move the parts that it has not begun into"
-                " another folder, and read that as another source, with a --pipeline name of its own"
-                if position.prefix_marks
-                else "Choose a key with fewer values, or leave source.marks_per out"
-            )
-            raise Refused(f"{e}. Nothing more was read. {way_out}.", kind=Kind.TOO_MANY_PREFIXES) from e
+    def _renew(self, position: Position, commits: CommitQueue) -> Position:
+        intent = renewal_of(position, now_ms=self._ports.clock.now_ms())
+        commits.add(intent)
+        self._ports.emit(Noted(message=f"{_NOTHING_NEW} (sequence {intent.position.sequence})"))
+        return intent.position
 
-    def _tell_held(self, position: Position) -> None:
+    def _report_held(self, position: Position, listed: Listed) -> None:
         """One file's trouble must not stop the others; trouble with all of them is no good end."""
-        self._summary.held_files = len(self._held)
+        self._ports.emit(Held(files=len(self._held)))
         named = position.marks.in_progress  # of files that are only young, those that the mark has passed
-        held = {path: why for path, why in self._held.items() if path in named or path not in self._young}
+        held = {path: why for path, why in self._held.items() if path in named or path not in listed.held}
         if len(held) > self._settings.max_held_files:
             raise BadData(
                 f"{len(held):,} files are held back, more than limits.max_held_files"
@@ -185,9 +183,9 @@ class _Run:
                 f" committed. Mend or move them, or raise the limit.",
                 kind=Kind.TOO_MANY_HELD_FILES,
             )
-        if self._summary.commits:
+        if self.batches:
             return
-        unavailable = {path: why for path, why in self._held.items() if why.startswith("unavailable:")}
+        unavailable = {path: why for path, why in self._held.items() if why.startswith(f"{Kind.UNAVAILABLE}:")}
         if unavailable:
             raise Temporary(
                 f"none of the new files could be read: {_first(unavailable)}. Run again.", kind=Kind.STORE_UNAVAILABLE
@@ -199,6 +197,26 @@ class _Run:
                 f" {_first(unreadable)}. They are tried again by every run.",
                 kind=Kind.UNREADABLE_FILES,
             )
+
+
+def begin(ports: Ports, settings: RunSettings, table: Table, whole: Listed | None = None) -> tuple[Start, Discovered]:
+    """Where the run goes on from, and what there is to read. `whole` is a listing of everything, if there is one."""
+    if whole is None and settings.start_from is not None and settings.start_from.adopts:
+        whole = look_at_all(ports, settings)
+    start = recover(ports, settings, table, whole.files if whole is not None else ())
+    if start.is_fragile and not ports.stop.requested():
+        start = renew_at_once(ports, settings, table, start)
+    discovered = discover(ports, settings, table, start, whole)
+    position, renewal = clean_announced(ports, settings.cleaning, table, discovered.position)
+    return start, replace(discovered, position=position, renewal=discovered.renewal or renewal)
+
+
+def _create_table(ports: Ports, settings: RunSettings) -> Table:
+    ports.place.create(settings.pipeline)
+    table = ports.place.open()
+    if table is None:
+        raise Refused("the table was created and is gone again", kind=Kind.TABLE_CREATE)
+    return table
 
 
 def _first(held: Mapping[str, str]) -> str:

@@ -10,10 +10,10 @@ from math import inf
 from typing import Any
 
 from blizzard.config.load import Config
+from blizzard.core.events import Emit, Noted, Warned
 from blizzard.core.kinds import Kind
 from blizzard.core.types import SourceFile
 from blizzard.errors import BadData
-from blizzard.run.ports import Progress
 from blizzard.schema import DeltaSchema
 from blizzard.schema.ddl import to_ddl
 from blizzard.schema.hints import parse_hints
@@ -21,6 +21,7 @@ from blizzard.schema.infer import infer_schema
 from blizzard.source.sample import Record, Sample
 from blizzard.source.uri import SourceLocation
 from blizzard.tasks.records import RecordReader
+from blizzard.text.lists import count
 
 # The reference says which lines are records, as it does for a run.
 _JUDGE = RecordReader({"type": "struct", "fields": []})
@@ -49,11 +50,9 @@ class InferredSchema:
 
     @property
     def sentence(self) -> str:
-        skipped = _join(_count(self.skipped_lines, "line"), _count(self.skipped_files, "file"))
+        skipped = _join(count(self.skipped_lines, "line"), count(self.skipped_files, "file"))
         told = f" ({skipped} skipped)" if skipped else ""
-        return (
-            f"inferred schema from {_count(self.records, 'record')} of {_count(self.files, 'file')}{told}: {self.ddl}"
-        )
+        return f"inferred schema from {count(self.records, 'record')} of {count(self.files, 'file')}{told}: {self.ddl}"
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -68,7 +67,7 @@ class InferredSchema:
 
 
 def infer_from_source(
-    source: SourceLocation, listing: Sequence[SourceFile], config: Config, progress: Progress
+    source: SourceLocation, listing: Sequence[SourceFile], config: Config, emit: Emit
 ) -> InferredSchema | None:
     """The schema that a sample suggests and the hints decide, or None where no file has a line in it."""
     hints = parse_hints(config.schema.hints)
@@ -82,7 +81,7 @@ def infer_from_source(
         parse=parse_record,
     )
     if listing:
-        progress.note(f"sampling {len(sample.chosen):,} of {_count(len(listing), 'file')} for a schema")
+        _note(emit, f"sampling {len(sample.chosen):,} of {count(len(listing), 'file')} for a schema")
     records = sample.read()
     first = next(records, None)
     if first is None:
@@ -91,11 +90,11 @@ def infer_from_source(
     try:
         inference = infer_schema(chain([first], records), hints)
     finally:
-        _tell_skipped(sample, progress)
+        _warn_skipped(sample, emit)
     for remark in inference.remarks:
-        progress.note(remark)
+        _note(emit, remark)
     if inference.left_out:
-        progress.note(f"left out, as no value was seen: {', '.join(inference.left_out)}")
+        _note(emit, f"left out, as no value was seen: {', '.join(inference.left_out)}")
     return InferredSchema(
         schema=inference.schema,
         records=sample.records,
@@ -111,7 +110,7 @@ def _check_empty(sample: Sample) -> None:
     if sample.first_bad_line is None and not sample.skipped_files:
         return
     first = sample.first_bad_line or sample.skipped_files[0]
-    looked = _join(_count(sample.bad_lines, "line"), _count(len(sample.skipped_files), "file"))
+    looked = _join(count(sample.bad_lines, "line"), count(len(sample.skipped_files), "file"))
     raise BadData(
         f"no schema can be inferred: {looked} looked at, none of use. The first: {first}."
         " Mend the source, or give a schema.",
@@ -119,15 +118,19 @@ def _check_empty(sample: Sample) -> None:
     )
 
 
-def _tell_skipped(sample: Sample, progress: Progress) -> None:
+def _warn_skipped(sample: Sample, emit: Emit) -> None:
     if sample.first_bad_line is not None:
-        progress.warn(f"{_count(sample.bad_lines, 'line')} of the sample skipped; the first: {sample.first_bad_line}")
+        _warn(emit, f"{count(sample.bad_lines, 'line')} of the sample skipped; the first: {sample.first_bad_line}")
     for skipped in sample.skipped_files:
-        progress.warn(f"the sample goes on without {skipped}")
+        _warn(emit, f"the sample goes on without {skipped}")
 
 
-def _count(number: int, thing: str) -> str:
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+def _note(emit: Emit, message: str) -> None:
+    emit(Noted(message=message))
+
+
+def _warn(emit: Emit, message: str) -> None:
+    emit(Warned(message=message))
 
 
 def _join(*counts: str) -> str:

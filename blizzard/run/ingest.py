@@ -1,4 +1,5 @@
-"""One batch from its plan to a result that may be committed: new columns added, too much bad data refused."""
+"""Step four: one batch from its plan to a result that may be committed. New columns are added, too much bad data is
+refused."""
 
 from __future__ import annotations
 
@@ -6,17 +7,17 @@ import time
 from dataclasses import replace
 
 from blizzard.core.bad import find_excess
+from blizzard.core.events import ColumnsAdded, Ingested, Noted, Rejected, UnknownFields, Warned
 from blizzard.core.kinds import Kind
 from blizzard.core.position import Position
-from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, TaskReport
-from blizzard.errors import TOO_MANY_BAD, BadData, Temporary, error_of_failure
+from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, TaskFailure, TaskReport
+from blizzard.errors import BadData, BadFile, BadRecord, BlizzardError, ConfigError, Temporary, failure_to_write
 from blizzard.run.commit import new_batch_id
-from blizzard.run.inflight import CommitQueue
+from blizzard.run.inflight import CommitQueue, StopOfBatch
 from blizzard.run.ports import Ports, Table
-from blizzard.run.starting import RunSettings
-from blizzard.run.summary import Summary
+from blizzard.run.settings import RunSettings
 from blizzard.schema.evolve import Evolution, evolve_schema
-from blizzard.store.failures import failure_to_write
+from blizzard.text.lists import some
 
 # Every round adds a column, so that this is never reached by data that keeps to any schema.
 _MAX_ROUNDS = 50
@@ -25,17 +26,20 @@ _MAX_NAMES = 20
 # checkpoint, and Spark cannot open a table whose schema is some 20 MB.
 _MAX_NEW_COLUMNS = 1_000
 _MAX_COLUMNS = 5_000
+_TOO_MANY_BAD = (
+    "Look at the lines, and whether the schema fits them (blizzard schema diff); mend the files or the schema, or raise"
+    " the limit."
+)
 
 
 class BatchIngest:
-    def __init__(
-        self, ports: Ports, settings: RunSettings, summary: Summary, table: Table, commits: CommitQueue
-    ) -> None:
-        self._ports, self._settings, self._summary = ports, settings, summary
-        self._table, self._commits = table, commits
+    def __init__(self, ports: Ports, settings: RunSettings, table: Table, commits: CommitQueue) -> None:
+        self._ports, self._settings, self._table, self._commits = ports, settings, table, commits
+        self._stop = StopOfBatch(stop=ports.stop, commits=commits)
+        self._unknown: set[str] = set()  # fields that were told
 
     def run(self, plan: BatchPlan, position: Position, *, planned_ms: int) -> tuple[Position, BatchResult]:
-        """The result, and the state before it: under another schema if columns were added on the way."""
+        """The result, and the position before it: under another schema if columns were added on the way."""
         ticket = BatchTicket(
             sequence=position.sequence + 1,
             planned_ms=planned_ms,
@@ -56,7 +60,7 @@ class BatchIngest:
                 " of it was committed. Use schema.evolution rescue or ignore, or change the source.",
                 kind=Kind.SCHEMA_UNSTABLE,
             )
-        self._ports.telemetry.ingested(result, time.monotonic() - started)
+        self._ports.emit(Ingested(result=result, seconds=time.monotonic() - started))
         self._ports.stop.batch_ended()
         self._note_unknown(result)
         # That of the files, not the table's: the table may have been changed, and seen again, while they were written.
@@ -65,7 +69,7 @@ class BatchIngest:
         return replace(position, on=replace(position.on, schema_fingerprint=written_under)), result
 
     def _read(self, plan: BatchPlan, ticket: BatchTicket) -> BatchResult:
-        result = self._ports.ingestor.run(plan, ticket=ticket, stop=self._commits)
+        result = self._ports.ingestor.run(plan, ticket=ticket, stop=self._stop)
         if result.failure is not None:
             raise error_of_failure(result.failure)
         return result
@@ -76,7 +80,7 @@ class BatchIngest:
             return False
         evolution = evolve_schema(self._table.schema, observed)
         if evolution.refused:
-            self._ports.progress.warn(f"fields that cannot become columns are ignored: {_listed(evolution.refused)}")
+            self._warn(f"fields that cannot become columns are ignored: {some(evolution.refused, _MAX_NAMES)}")
         if not evolution.added:
             return False
         _refuse_endless(evolution)
@@ -85,27 +89,31 @@ class BatchIngest:
             self._table.add_columns(evolution.schema, pipeline=self._settings.pipeline)
         except Exception as e:
             raise failure_to_write(e, "the table") or Temporary(
-                f"the columns {_listed(evolution.added)} could not be added to the table ({e}); nothing of this batch"
-                f" was committed. Run again.",
+                f"the columns {some(evolution.added, _MAX_NAMES)} could not be added to the table ({e}); nothing of"
+                f" this batch was committed. Run again.",
                 kind=Kind.SCHEMA_CHANGED,
             ) from e
         self._ports.ingestor.adopt(self._table.schema)
-        self._summary.added_columns += evolution.added
-        self._ports.progress.note(f"new columns: {_listed(evolution.added)}")
+        self._ports.emit(ColumnsAdded(names=tuple(evolution.added)))
+        self._ports.emit(Noted(message=f"new columns: {some(evolution.added, _MAX_NAMES)}"))
         return True
 
     def _note_unknown(self, result: BatchResult) -> None:
-        known = self._summary.unknown_fields
-        new = [name for name in result.unknown_fields if name not in known][: _MAX_NAMES - len(known)]
+        new = [name for name in result.unknown_fields if name not in self._unknown]
+        new = new[: _MAX_NAMES - len(self._unknown)]
         if new:
-            known += new
-            self._ports.progress.warn(f"the table has no column for these fields: {_listed(new)}")
+            self._unknown.update(new)
+            self._ports.emit(UnknownFields(names=tuple(new)))
+            self._warn(f"the table has no column for these fields: {some(new, _MAX_NAMES)}")
+
+    def _warn(self, message: str) -> None:
+        self._ports.emit(Warned(message=message))
 
     def _within_limits(self, result: BatchResult) -> BatchResult:
         excess = find_excess(result, self._settings.bad)
         if excess is not None:
             raise BadData(
-                f"{excess}. Nothing of this batch was committed. {TOO_MANY_BAD}", kind=Kind.TOO_MANY_BAD_RECORDS
+                f"{excess}. Nothing of this batch was committed. {_TOO_MANY_BAD}", kind=Kind.TOO_MANY_BAD_RECORDS
             )
         limit, rows = self._settings.max_quarantined, sum(f.rows for f in result.quarantine)
         if limit is None or not rows:
@@ -122,8 +130,8 @@ class BatchIngest:
                 kind=Kind.QUARANTINE_FULL,
             )
         kept, result = _fit_quarantine(result, room)
-        self._summary.rejected += rows - kept
-        self._ports.progress.warn(f"the quarantine table is full: {rows - kept:,} bad records are dropped")
+        self._ports.emit(Rejected(records=rows - kept))
+        self._warn(f"the quarantine table is full: {rows - kept:,} bad records are dropped")
         return result
 
 
@@ -132,7 +140,7 @@ def _refuse_endless(evolution: Evolution) -> None:
     if len(evolution.added) > _MAX_NEW_COLUMNS or len(evolution.schema["fields"]) > _MAX_COLUMNS:
         raise BadData(
             f"the table would get {len(evolution.added):,} new columns and have {len(evolution.schema['fields']):,}"
-            f" ({_listed(evolution.added[:3])}, …): are the names of these fields data? Nothing of this batch was"
+            f" ({some(evolution.added[:3])}, …): are the names of these fields data? Nothing of this batch was"
             f" committed and no column was added. Use schema.evolution rescue or ignore, or change the source.",
             kind=Kind.TOO_MANY_COLUMNS,
         )
@@ -156,5 +164,20 @@ def _fit_quarantine(result: BatchResult, room: int) -> tuple[int, BatchResult]:
     return kept, BatchResult(reports=tuple(reports))
 
 
-def _listed(names: tuple[str, ...] | list[str]) -> str:
-    return ", ".join(names[:_MAX_NAMES]) + (", …" if len(names) > _MAX_NAMES else "")
+def error_of_failure(failure: TaskFailure) -> BlizzardError:
+    """The exception for what a task reported."""
+    where = failure.path if failure.line is None else f"{failure.path} line {failure.line}"
+    what = f"{where}: {failure.message}. Nothing of this batch was committed."
+    match failure.kind:
+        case Kind.BAD_RECORD:
+            return BadRecord(f"{what} Mend the line, or move the file away, and run again.")
+        case Kind.TOO_MANY_BAD_RECORDS:
+            return BadData(f"{what} {_TOO_MANY_BAD}", kind=Kind.TOO_MANY_BAD_RECORDS)
+        case Kind.SOURCE_CHANGED:
+            return Temporary(f"{what} Run again.", kind=Kind.SOURCE_CHANGED)
+        case Kind.DISK_FULL:
+            return Temporary(f"{what} Make space, and run again.", kind=Kind.DISK_FULL)
+        case Kind.NOT_WRITABLE:
+            return ConfigError(f"{what} Give the user who runs this the right to write there.", kind=Kind.NOT_WRITABLE)
+        case kind:
+            return BadFile(f"{what} Replace the file, or move it away, and run again.", kind=kind)

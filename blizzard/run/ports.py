@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from blizzard.core.batch import Checkpoint
+from blizzard.core.cleanable import OneCleaned
+from blizzard.core.clock import Clock
+from blizzard.core.commit import CommitRequest
+from blizzard.core.events import Emit
 from blizzard.core.late import Scope
+from blizzard.core.ledger import LedgerEntry
 from blizzard.core.log import CommitFacts, History, TableFacts
 from blizzard.core.look import Listed
 from blizzard.core.position import Position
@@ -16,37 +20,6 @@ from blizzard.schema import DeltaSchema
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitRequest:
-    """One commit, complete: every Add, both Txns and the ledger, or nothing."""
-
-    app_id: str
-    fence_app_id: str
-    sequence: int
-    last_updated_ms: int
-    ledger: str
-    files: tuple[DataFile, ...]
-    # A rollback: these Adds are removed, and a schema is put back. Such a request is for exactly the version after the
-    # table's, and fails if that one is taken, whatever it holds.
-    removes: tuple[Mapping[str, Any], ...] = ()
-    metadata: Mapping[str, Any] | None = None
-
-    @property
-    def is_rollback(self) -> bool:
-        return bool(self.removes) or self.metadata is not None
-
-    @classmethod
-    def of(cls, checkpoint: Checkpoint, files: tuple[DataFile, ...]) -> CommitRequest:
-        return cls(
-            app_id=checkpoint.app_id,
-            fence_app_id=checkpoint.fence_app_id,
-            sequence=checkpoint.position.sequence,
-            last_updated_ms=checkpoint.position.taken_at_ms,
-            ledger=checkpoint.ledger,
-            files=files,
-        )
 
 
 class Source(Protocol):
@@ -60,7 +33,7 @@ class Source(Protocol):
         """As much of it as is asked for, or more."""
 
     def finish_asides(self, names: Sequence[str]) -> Sequence[str]:
-        """Delete or put back what a process that died has hidden. What a person has to look at is told."""
+        """Delete or put back what a process that died has hidden. What a person has to look at is returned."""
 
     def now_ms(self) -> int:
         """By the clock of the store that the files are in."""
@@ -128,12 +101,12 @@ class Quarantine(Protocol):
     """Where bad records go."""
 
     def announce(self, position: Position, files: Sequence[DataFile] = ()) -> Position:
-        """The state as it is to be committed: if its commit changes the quarantine, it names the quarantine table.
+        """The position as it is to be committed: if its commit changes the quarantine, it names the quarantine table.
         Raises where one of the files of its bad records is not there as it was written."""
 
     def settle(self, position: Position) -> None:
-        """Make the quarantine hold the bad records this committed state named; each once, however often it is asked.
-        OutOfStep where it is not the quarantine that the state was written with, or not as far."""
+        """Make the quarantine hold the bad records this committed position named; each once, however often it is
+        asked. OutOfStep where it is not the quarantine that the position was written with, or not as far."""
 
     def is_settled(self, position: Position) -> bool:
         """Whether it holds them already. Raises as `settle` does."""
@@ -144,6 +117,20 @@ class Quarantine(Protocol):
     def took_in(self, position: Position, sequences: Collection[int]) -> Collection[int]:
         """Those of these sequences of the pipeline whose bad records all came here. What a person did with them
         afterwards does not matter."""
+
+
+class Cleaner(Protocol):
+    """What archives or deletes source files, one at a time."""
+
+    @property
+    def verb(self) -> str:
+        """`archived` or `deleted`."""
+
+    def is_listed(self, path: str) -> bool:
+        """Whether a listing of the source shows it now."""
+
+    def clean(self, entry: LedgerEntry) -> OneCleaned:
+        """Only while it is the very file that was ingested, and a listing shows it. Gone already is no problem."""
 
 
 class TablePlace(Protocol):
@@ -168,15 +155,32 @@ class StopRequest(Protocol):
         """A batch has ended: what was asked of it is done."""
 
 
+class NeverStop:
+    """Nobody can ask this run to stop."""
+
+    def requested(self) -> bool:
+        return False
+
+    def must_cancel(self) -> bool:
+        return False
+
+    def ends_batch(self) -> bool:
+        return False
+
+    def batch_ended(self) -> None:
+        return None
+
+
 class Ingestor(Protocol):
-    @property
-    def slots(self) -> int: ...
     @property
     def schema_fingerprint(self) -> str:
         """Of the schema the tasks write."""
 
     def prepare(self) -> None:
         """There will be work: what takes long to come up may begin to."""
+
+    def start(self) -> int:
+        """Come up, and say how many tasks run at once. Asked before every batch: a cluster may have grown."""
 
     def adopt(self, schema: DeltaSchema) -> None:
         """Write under this schema from now on."""
@@ -204,47 +208,6 @@ class Background(Protocol):
     def start(self, commit: Callable[[], Result]) -> Pending[Result]: ...
 
 
-class Clock(Protocol):
-    def now_ms(self) -> int: ...
-    def sleep(self, seconds: float) -> None: ...
-
-
-class Progress(Protocol):
-    def note(self, message: str) -> None: ...
-    def warn(self, message: str) -> None: ...
-    def planned(self, plan: BatchPlan, *, sequence: int, backlog_files: int) -> None: ...
-    def committed(self, result: BatchResult, *, sequence: int, version: int) -> None: ...
-    def close(self) -> None: ...
-
-
-class Telemetry(Protocol):
-    """What is counted and timed while a run goes."""
-
-    def recovered(self, path: str, seconds: float) -> None: ...
-    def stands_at(self, position: Position) -> None: ...
-    def listed(self, *, files: int, stored_bytes: int, late: int, seconds: float) -> None: ...
-    def ingested(self, result: BatchResult, seconds: float) -> None: ...
-    def committed(
-        self, position: Position, result: BatchResult, *, version: int, payload_bytes: int, seconds: float
-    ) -> None: ...
-    def commit_failed(self) -> None: ...
-    def failed(self, kind: str) -> None: ...
-
-
-class NoTelemetry:
-    """Nobody is counting."""
-
-    def recovered(self, path: str, seconds: float) -> None: ...
-    def stands_at(self, position: Position) -> None: ...
-    def listed(self, *, files: int, stored_bytes: int, late: int, seconds: float) -> None: ...
-    def ingested(self, result: BatchResult, seconds: float) -> None: ...
-    def committed(
-        self, position: Position, result: BatchResult, *, version: int, payload_bytes: int, seconds: float
-    ) -> None: ...
-    def commit_failed(self) -> None: ...
-    def failed(self, kind: str) -> None: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     source: Source
@@ -253,6 +216,5 @@ class Ports:
     ingestor: Ingestor
     background: Background
     clock: Clock
-    progress: Progress
     stop: StopRequest
-    telemetry: Telemetry = field(default_factory=NoTelemetry)
+    emit: Emit

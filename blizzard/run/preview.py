@@ -6,21 +6,27 @@ here, so that the answer cannot differ from the run.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from blizzard.core.cleanable import OneCleaned
+from blizzard.core.events import Event, Recovered
 from blizzard.core.late import Scope, Unexpected
+from blizzard.core.ledger import LedgerEntry
 from blizzard.core.look import Listed
+from blizzard.core.paths import Path
+from blizzard.core.plan import count_backlog, is_drained
 from blizzard.core.position import Marks, Position
 from blizzard.core.recover import Fresh, Resume
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, DataFile, SourceFile, SourceIdentity
 from blizzard.errors import BadData, Refused
-from blizzard.run.after_ingest import Cleaned, Cleaning
-from blizzard.run.drain import FirstSteps, look_ahead
-from blizzard.run.ports import Ports, Quarantine, Source, StopRequest
-from blizzard.run.starting import RunSettings
-from blizzard.run.summary import Summary
+from blizzard.run.discover import look_at_all
+from blizzard.run.drain import begin
+from blizzard.run.plan import plan
+from blizzard.run.ports import Ports, Quarantine, Source, StopRequest, Table
+from blizzard.run.recover import recover_without_table
+from blizzard.run.settings import RunSettings
 from blizzard.schema import DeltaSchema
 
 
@@ -33,11 +39,16 @@ class NothingRead:
 
     def prepare(self) -> None: ...
 
+    def start(self) -> int:
+        return self.slots
+
     def adopt(self, schema: DeltaSchema) -> None:
-        raise NotImplementedError("a plan adopts no schema")
+        del schema
+        raise AssertionError("a plan adopts no schema")
 
     def run(self, plan: BatchPlan, *, ticket: BatchTicket, stop: StopRequest) -> BatchResult:
-        raise NotImplementedError("a plan is not carried out")
+        del plan, ticket, stop
+        raise AssertionError("a plan is not carried out")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +59,8 @@ class NothingSettled:
     unsettled: list[Position] = field(default_factory=list)
 
     def announce(self, position: Position, files: Sequence[DataFile] = ()) -> Position:
-        raise NotImplementedError("a plan commits nothing")
+        del position, files
+        raise AssertionError("a plan commits nothing")
 
     def settle(self, position: Position) -> None:
         if not self.quarantine.is_settled(position):
@@ -89,11 +101,18 @@ class NothingPutBack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NothingCleaned(Cleaning):
-    """Says that all of it went well, and has touched no file."""
+class NothingTouched:
+    """In place of what archives or deletes: says that there is nothing left to do."""
 
-    def run(self, *_: Any, **__: Any) -> Cleaned:
-        return Cleaned()
+    verb: str
+
+    def is_listed(self, path: str) -> bool:
+        del path
+        return False
+
+    def clean(self, entry: LedgerEntry) -> OneCleaned:
+        del entry
+        return OneCleaned()
 
 
 class NothingCommitted:
@@ -111,22 +130,84 @@ class NothingCommitted:
     def batch_ended(self) -> None: ...
 
 
-def plan_run(ports: Ports, settings: RunSettings) -> dict[str, Any]:
-    """What `run_pipeline` would do first with these, or why it would refuse to. Changes nothing."""
-    quarantine = NothingSettled(quarantine=ports.quarantine)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstSteps:
+    """How a run begins: what it found, and the first batch; without one it is idle."""
+
+    recovered: Resume | Fresh
+    position: Position | None  # None: the table is yet to be made
+    listed: Listed
+    found: Unexpected
+    plan: BatchPlan | None
+    backlog: tuple[int, int]  # files and stored bytes
+    renews: bool
+
+
+def look_ahead(ports: Ports, settings: RunSettings, table: Table | None) -> FirstSteps:
+    """The first steps of `drain`, up to the first plan. They change what the ports and the cleaning let them change: a
+    settled quarantine, cleaned source files."""
+    if table is None:
+        listed, fresh = look_at_all(ports, settings), recover_without_table(ports, settings)
+        return FirstSteps(
+            recovered=fresh,
+            position=None,
+            listed=listed,
+            found=Unexpected(),
+            plan=_first_plan(ports, settings, fresh.marks, listed, {}),
+            backlog=count_backlog(fresh.marks, listed.files),
+            renews=False,
+        )
+    start, discovered = begin(ports, settings, table)
+    position, discovered = discovered.take_up(discovered.position, settings.late)
+    first = _first_plan(ports, settings, position.marks, discovered.listed, discovered.given_up)
+    return FirstSteps(
+        recovered=start.found,
+        position=position,
+        listed=discovered.listed,
+        found=discovered.found,
+        plan=first,
+        backlog=discovered.backlog,
+        renews=start.is_fragile or (first is None and discovered.renewal is not None),
+    )
+
+
+def _first_plan(
+    ports: Ports, settings: RunSettings, marks: Marks, listed: Listed, given_up: Mapping[str, str]
+) -> BatchPlan | None:
+    if is_drained(marks, listed.files, listed.held):
+        return None
+    slots = ports.ingestor.start()
+    return plan(marks, listed.files, settings.limits, slots=slots, held=listed.held, given_up=given_up)
+
+
+def plan_run(ports: Ports, settings: RunSettings, table: Table | None) -> dict[str, Any]:
+    """What `drain` would do first with these, or why it would refuse to. Changes nothing."""
+    quarantine, recovery = NothingSettled(quarantine=ports.quarantine), _RecoveryPath()
     if settings.cleaning is not None:
-        cleaning = {f.name: getattr(settings.cleaning, f.name) for f in fields(settings.cleaning)}
-        settings = replace(settings, cleaning=NothingCleaned(**cleaning))
-    summary = Summary()
+        untouched = NothingTouched(verb=settings.cleaning.cleaner.verb)
+        settings = replace(settings, cleaning=replace(settings.cleaning, cleaner=untouched))
+
+    def emit(event: Event) -> None:
+        recovery.see(event)
+        ports.emit(event)
+
+    source, stop = NothingPutBack(source=ports.source), NothingCommitted()
     try:
-        source, stop = NothingPutBack(source=ports.source), NothingCommitted()
-        first = look_ahead(replace(ports, quarantine=quarantine, source=source, stop=stop), settings, summary)
+        first = look_ahead(replace(ports, quarantine=quarantine, source=source, stop=stop, emit=emit), settings, table)
     except (Refused, BadData) as e:
-        shown = {"recovery": summary.recovery, "exit_code": e.exit_code, "error_kind": e.kind, "error": str(e)}
+        shown = {"recovery": recovery.path, "exit_code": e.exit_code, "error_kind": e.kind, "error": str(e)}
     else:
         shown = _shown(first)
     settles = [{"sequence": s.sequence, "files": len(s.quarantine.pending)} for s in quarantine.unsettled]
     return shown | {"settles": settles}
+
+
+class _RecoveryPath:
+    path: Path | None = None
+
+    def see(self, event: Event) -> None:
+        if isinstance(event, Recovered):
+            self.path = event.path
 
 
 def plan_nothing(listed: Listed) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def recovery_with_quarantine(
 
 
 def settle(quarantine: Quarantine, table: Table, position: Position, *, since: int) -> None:
-    """Make the quarantine hold what this state named. `since` is the version that the state was found in.
+    """Make the quarantine hold what this position named. `since` is the version that it was found in.
 
     Whoever commits on top of it has settled it first: then there is nothing left to do, and the quarantine is ahead.
     """

@@ -1,14 +1,29 @@
-"""What a run did, as one value: the JSON line others script against."""
+"""What a run did, as one value: the JSON line others script against. It folds over the events of the run."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from blizzard.text.printing import json_text
+from blizzard.core.events import (
+    Began,
+    Cleaned,
+    ColumnsAdded,
+    Committed,
+    Discovered,
+    Event,
+    Held,
+    Recovered,
+    Rejected,
+    StandsAt,
+    UnknownFields,
+    Waited,
+)
+from blizzard.text.json import json_text
 
 # Words that others decide by. None is from a configuration that holds secrets.
 _OURS = ("status", "error_kind", "attempt", "pipeline", "recovery")
+_MAX_NAMES = 20
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,6 +59,53 @@ class Summary:
     seconds: float = 0.0
     blocked_seconds: float = 0.0  # spent waiting for a commit before the next batch could be planned
     recovery: str | None = None
+
+    def see(self, event: Event) -> None:
+        match event:
+            case Began():
+                self.pipeline = event.pipeline
+            case Recovered():
+                self.recovery = event.path
+            case StandsAt():
+                self.sequence, self.delta_version = event.newest.sequence, event.version
+            case Discovered():
+                self.backlog_files, self.held_files = event.backlog_files, event.held
+                self.late_files += event.late
+                self.rewritten_files += event.rewritten
+            case Committed():
+                self._count(event)
+            case ColumnsAdded():
+                self.added_columns += event.names
+            case UnknownFields():
+                new = [name for name in event.names if name not in self.unknown_fields]
+                self.unknown_fields += new[: _MAX_NAMES - len(self.unknown_fields)]
+            case Rejected():
+                self.rejected += event.records
+            case Waited():
+                self.blocked_seconds += event.seconds
+            case Held():
+                self.held_files = event.files
+            case Cleaned():
+                self.cleaned_files += event.done
+                self.kept_files = event.kept
+            case _:
+                pass
+
+    def _count(self, committed: Committed) -> None:
+        self.sequence, self.delta_version = committed.position.sequence, committed.version
+        if committed.kind == "renewal":
+            return  # the run is as idle as before
+        result = committed.result
+        finished = sum(1 for s in result.slices if s.finished)
+        self.commits += 1
+        self.files += finished
+        self.backlog_files = (self.backlog_files or 0) - finished
+        self.records += result.rows
+        self.bad_records += result.bad
+        self.bad_files += sum(s.broken is not None for s in result.slices)
+        self.rescued_records += result.rescued
+        self.quarantined += sum(f.rows for f in result.quarantine)
+        self.bytes_read += result.bytes_read
 
     def to_json(self) -> str:
         return json_text(self.to_dict(), verbatim=_OURS)

@@ -10,18 +10,16 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from heapq import nsmallest
 from math import isfinite
 from typing import Any
 
+from blizzard.core import observed
+from blizzard.core.observed import Observations, smallest
 from blizzard.schema import MAX_DEPTH, ColumnPath, DeltaSchema, DeltaType, fold_name, name_problems, show_path
 
 # The parser fills it; a source field of this name never becomes a column.
 RESCUED_COLUMN = "_rescued_data"
 
-# What one report may hold. Beyond that the smallest paths are kept, whatever the order they came in; the others are
-# seen again once these are columns.
-MAX_PATHS = 2000
 # An object with more different names than this is a map in disguise: its JSON is kept in a STRING.
 MAX_NEW_FIELDS = 200
 MAX_NAME_CHARACTERS = 255
@@ -39,19 +37,6 @@ _DATE_TIME = re.compile(
     r"(?:Z|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
 )
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observations:
-    """The kinds of values that undeclared fields held, by path; an array's values are at `element`."""
-
-    kinds: Mapping[ColumnPath, frozenset[str]]
-
-    def merge(self, other: Observations) -> Observations:
-        merged = dict(self.kinds)
-        for path, kinds in other.kinds.items():
-            merged[path] = merged.get(path, frozenset()) | kinds
-        return Observations(kinds=_smallest(merged))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +66,9 @@ def observe(found: Iterable[tuple[ColumnPath, Any]]) -> Observations:
     kinds: dict[ColumnPath, frozenset[str]] = {}
     for path, value in found:
         _observe(kinds, path, value)
-        if len(kinds) > 2 * MAX_PATHS:
-            kinds = _smallest(kinds)
-    return Observations(kinds=_smallest(kinds))
+        if len(kinds) > 2 * observed.MAX_PATHS:
+            kinds = smallest(kinds)
+    return Observations(kinds=smallest(kinds))
 
 
 def evolve_schema(schema: DeltaSchema, observations: Iterable[Observations]) -> Evolution:
@@ -94,11 +79,6 @@ def evolve_schema(schema: DeltaSchema, observations: Iterable[Observations]) -> 
     growth = _Growth(kinds=merged.kinds, names=_children(merged.kinds))
     evolved = growth.of_struct(schema, ())
     return Evolution(schema=evolved, added=tuple(sorted(growth.added)), refused=tuple(sorted(growth.refused)))
-
-
-def _smallest(kinds: dict[ColumnPath, frozenset[str]]) -> dict[ColumnPath, frozenset[str]]:
-    # A path that is among the smallest of all is so in every part: no order of merging can lose a kind of it.
-    return kinds if len(kinds) <= MAX_PATHS else {path: kinds[path] for path in nsmallest(MAX_PATHS, kinds)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""Around a run: progress, metrics, the API, signals, and following."""

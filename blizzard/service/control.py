@@ -17,20 +17,6 @@ STOP_GRACE_S = 20.0
 _PAUSE_LOOK_S = 60.0
 
 
-class NeverStop:
-    def requested(self) -> bool:
-        return False
-
-    def must_cancel(self) -> bool:
-        return False
-
-    def ends_batch(self) -> bool:
-        return False
-
-    def batch_ended(self) -> None:
-        return None
-
-
 class RunControl:
     """Asked from signal handlers and from the API's threads, so that it only ever sets flags."""
 

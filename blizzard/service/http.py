@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError
-from blizzard.text.printing import json_text
+from blizzard.text.json import json_text
 
 _JSON = "application/json"
 _MAX_BODY_BYTES = 64 * 1024

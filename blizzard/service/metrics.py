@@ -1,4 +1,4 @@
-"""Every metric there is, with its meaning, and the telemetry that fills them in while a run goes.
+"""Every metric there is, with its meaning. They fold over the events of a run.
 
 On a port or through the API for runs that last, as a textfile for those that do not.
 """
@@ -10,16 +10,17 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from blizzard.core.events import CommitFailed, Committed, Discovered, Event, Failed, Ingested, Recovered, StandsAt
+from blizzard.core.paths import Path, metric_of
 from blizzard.core.position import Position
-from blizzard.core.types import BatchResult
 from blizzard.store.outputs import open_output
 
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
-RECOVERY_PATHS = ("log", "delta_checkpoint", "replay", "fresh", "refused")
+RECOVERY_PATHS = tuple(map(metric_of, Path))
 STAGES = ("recover", "list", "ingest", "commit")
 
 
-class PrometheusTelemetry:
+class Metrics:
     """The metrics of one pipeline, in a registry of their own."""
 
     def __init__(self, pipeline: str, *, now_s: Callable[[], float] = time.time) -> None:
@@ -102,40 +103,44 @@ class PrometheusTelemetry:
     def _lag_s(self) -> float:
         return float("nan") if self._committed_at_s is None else max(0.0, self._now_s() - self._committed_at_s)
 
-    def recovered(self, path: str, seconds: float) -> None:
-        self._recoveries["replay" if path == "ledgers" else path].inc()
-        self._stages["recover"].observe(seconds)
+    def see(self, event: Event) -> None:
+        match event:
+            case Recovered(has_table=True):
+                self._recoveries[metric_of(event.path)].inc()
+                self._stages["recover"].observe(event.seconds)
+            case StandsAt():
+                self._newest = event.newest.sequence
+                if event.newest.sequence:
+                    self._committed_at_s = event.newest.taken_at_ms / 1000
+                    self._set(self._sequence, event.newest.sequence)
+                self._set_position(event.newest)
+            case Discovered(has_table=True):
+                self._set_backlog(event.backlog_files, event.backlog_bytes)
+                self._set(self._late, event.late)
+                self._stages["list"].observe(event.seconds)
+            case Ingested():
+                self._stages["ingest"].observe(event.seconds)
+                self._set(self._rate, event.result.bytes_read / max(event.seconds, 1e-3))
+            case Committed():
+                self._count(event)
+            case CommitFailed():
+                self._failed.inc()
+            case Failed():
+                self._errors.labels(self._pipeline, event.kind).inc()
+            case _:
+                pass
 
-    def stands_at(self, position: Position) -> None:
-        """Where the pipeline stands before anything of this run is committed."""
-        self._newest = position.sequence
-        if position.sequence:
-            self._committed_at_s = position.taken_at_ms / 1000
-            self._set(self._sequence, position.sequence)
-        self._set_state(position)
-
-    def _set_state(self, position: Position) -> None:
+    def _set_position(self, position: Position) -> None:
         self._set(self._state_files, len(position.marks.files))
         self._set(self._held, len(position.seen.held_back))
 
-    def listed(self, *, files: int, stored_bytes: int, late: int, seconds: float) -> None:
+    def _set_backlog(self, files: int, stored_bytes: int) -> None:
         self._backlog = (files, stored_bytes)
-        self._set_backlog()
-        self._set(self._late, late)
-        self._stages["list"].observe(seconds)
-
-    def _set_backlog(self) -> None:
-        files, stored_bytes = self._backlog
         self._set(self._backlog_files, max(0, files))
         self._set(self._backlog_bytes, max(0, stored_bytes))
 
-    def ingested(self, result: BatchResult, seconds: float) -> None:
-        self._stages["ingest"].observe(seconds)
-        self._set(self._rate, result.bytes_read / max(seconds, 1e-3))
-
-    def committed(
-        self, position: Position, result: BatchResult, *, version: int, payload_bytes: int, seconds: float
-    ) -> None:
+    def _count(self, committed: Committed) -> None:
+        position, result = committed.position, committed.result
         self._committed_at_s, self._newest = self._now_s(), position.sequence
         finished = [s for s in result.slices if s.finished]
         self._commits.inc()
@@ -144,21 +149,14 @@ class PrometheusTelemetry:
         self._files.inc(len(finished))
         self._bad.inc(result.bad)
         self._bad_files.inc(sum(s.broken is not None for s in finished))
-        self._set_state(position)
-        self._set(self._payload, payload_bytes)
+        self._set_position(position)
+        self._set(self._payload, committed.payload_bytes)
         self._set(self._sequence, position.sequence)
-        self._set(self._version, version)
+        self._set(self._version, committed.version)
         files, stored_bytes = self._backlog
-        self._backlog = (files - len(finished), stored_bytes - sum(s.size_bytes for s in finished))
-        self._set_backlog()
-        self._commit_s.observe(seconds)
-        self._stages["commit"].observe(seconds)
-
-    def commit_failed(self) -> None:
-        self._failed.inc()
-
-    def failed(self, kind: str) -> None:
-        self._errors.labels(self._pipeline, kind).inc()
+        self._set_backlog(files - len(finished), stored_bytes - sum(s.size_bytes for s in finished))
+        self._commit_s.observe(committed.seconds)
+        self._stages["commit"].observe(committed.seconds)
 
     def text(self) -> bytes:
         """As Prometheus reads it."""

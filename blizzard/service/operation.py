@@ -5,21 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from blizzard import api
+from blizzard.core.events import Emit, Failed, Noted, Warned
+from blizzard.core.kinds import Kind
 from blizzard.operate.status import checkpoints
 from blizzard.report.facts import Live
 from blizzard.report.live import LiveReport
-from blizzard.run.assemble import Job
+from blizzard.run.assemble import Assembly, Opened
+from blizzard.run.carry_out import carry_out
 from blizzard.run.commit import new_run_id
-from blizzard.run.ports import Progress
+from blizzard.run.stream import Stream
 from blizzard.run.summary import Summary
 from blizzard.service.control import RunControl
 from blizzard.service.follow import Following, follow
 from blizzard.service.http import Answer, ApiServer
-from blizzard.service.metrics import PrometheusTelemetry
+from blizzard.service.metrics import Metrics
 from blizzard.spark.gone import told_if_gone
 from blizzard.store.uri import show_uri
 
@@ -28,63 +31,69 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Operation:
+    """`opened` is the table of the first run; each later cycle opens it anew."""
+
     def __init__(
-        self, job: Job, summary: Summary, control: RunControl, progress: Progress, *, run_id: str | None = None
+        self,
+        assembly: Assembly,
+        opened: Opened,
+        summary: Summary,
+        control: RunControl,
+        *,
+        emit: Emit,
+        run_id: str | None = None,
     ) -> None:
-        self._job, self._control, self._progress = job, control, progress
-        self._telemetry = PrometheusTelemetry(job.pipeline)
+        self._metrics = Metrics(opened.pipeline)
+        self._emit = Stream(self._metrics.see, emit)
+        self._assembly = replace(assembly, emit=self._emit)
+        self._opened: Opened | None = opened
+        self._pipeline, self._control = opened.pipeline, control
         self._following = Following(total=summary)
         self._started = time.time()
         self._run_id = run_id or new_run_id()
-        self._live_report = LiveReport(job.request)
+        self._live_report = LiveReport(self._assembly)
+        summary.pipeline, summary.table = opened.pipeline, show_uri(assembly.request.table_root)
 
-    def run(self, session: Callable[[], Any], begin_session: Callable[[], None], *, follows: bool) -> None:
-        config, summary = self._job.config, self._following.total
+    def run(self, *, follows: bool) -> None:
+        config, summary = self._assembly.config, self._following.total
         with self._served(), self._textfile():
             if not follows:
-                self._run_to_its_end(session, begin_session, summary)
+                self._run_to_its_end(summary)
                 return
+            self._assembly = replace(self._assembly, emit=Stream(summary.see, self._emit))
             follow(
-                lambda cycle: self._run_once(session, begin_session, cycle),
+                self._run_once,
                 self._control,
                 self._following,
                 poll_s=config.follow.poll_s or 0.0,
                 jitter_s=config.follow.jitter_s or 0.0,
-                progress=self._progress,
-                telemetry=self._telemetry,
+                emit=self._emit,
             )
 
-    def _run_to_its_end(self, session: Callable[[], Any], begin_session: Callable[[], None], summary: Summary) -> None:
+    def _run_to_its_end(self, summary: Summary) -> None:
         """A pause ends the batches, and not the run: it goes on with the same summary when it is told to."""
         while True:
-            self._run_once(session, begin_session, summary)
+            self._run_once(summary)
             if summary.status != "stopped" or self._control.is_stopping:
                 return
             self._control.wait_while_paused()
             if self._control.is_stopping:
                 return
 
-    def _run_once(self, session: Callable[[], Any], begin_session: Callable[[], None], summary: Summary) -> None:
+    def _run_once(self, summary: Summary) -> None:
         with told_if_gone():
-            api.run_job(
-                session,
-                self._job,
-                summary,
-                progress=self._progress,
-                stop=self._control,
-                begin_session=begin_session,
-                telemetry=self._telemetry,
-                run_id=self._run_id,
-            )
+            opened = self._opened or Opened(table=self._assembly.place().open(), pipeline=self._pipeline)
+            self._opened = None
+            carry_out(self._assembly, opened, summary, run_id=self._run_id, stop=self._control)
 
     @contextmanager
     def _served(self) -> Iterator[None]:
-        address = self._job.config.api.address
-        if address is None:
+        api = self._assembly.config.api
+        if api.address is None:
             yield
             return
-        server = ApiServer(address, gets=self._gets(), posts=self._posts(), token=self._job.config.api.token)
-        self._progress.note(f"the API is at {server.url}")
+        server = ApiServer(api.address, gets=self._gets(), posts=self._posts(), token=api.token)
+        self._emit(Noted(message=f"the API is at {server.url}"))
         try:
             yield
         finally:
@@ -92,25 +101,25 @@ class Operation:
 
     @contextmanager
     def _textfile(self) -> Iterator[None]:
-        path = self._job.config.metrics.textfile
+        path = self._assembly.config.metrics.textfile
         try:
             yield
         except Exception as e:
-            self._telemetry.failed(getattr(e, "kind", "internal"))
+            self._emit(Failed(kind=getattr(e, "kind", Kind.INTERNAL)))
             raise
         finally:
             if path is not None:
                 try:
-                    self._telemetry.write_textfile(path)
+                    self._metrics.write_textfile(path)
                 except OSError as e:
-                    self._progress.warn(f"the metrics could not be written to {path}: {e.strerror}")
+                    self._emit(Warned(message=f"the metrics could not be written to {path}: {e.strerror}"))
 
     def _gets(self) -> dict[str, Callable[[], Answer]]:
         return {
             "/": self._page,
             "/health": self._health,
             "/ready": self._ready,
-            "/metrics": lambda: Answer(body=self._telemetry.text(), kind=_PROMETHEUS),
+            "/metrics": lambda: Answer(body=self._metrics.text(), kind=_PROMETHEUS),
             "/status": lambda: Answer.json(self._status()),
             "/checkpoints": self._checkpoints,
         }
@@ -128,7 +137,7 @@ class Operation:
         return Answer.json({"state": self._state(), **told}, 202)
 
     def _next_sequence(self) -> int:
-        return (self._telemetry.newest_sequence or 0) + 1
+        return (self._metrics.newest_sequence or 0) + 1
 
     def _state(self) -> str:
         if self._control.is_stopping:
@@ -141,29 +150,29 @@ class Operation:
         return Answer.json({"healthy": healthy, "state": self._state(), "error": error}, 200 if healthy else 503)
 
     def _ready(self) -> Answer:
-        ready = self._following.is_ready or self._telemetry.newest_sequence is not None
+        ready = self._following.is_ready or self._metrics.newest_sequence is not None
         return Answer.json({"ready": ready}, 200 if ready else 503)
 
     def _status(self) -> dict[str, Any]:
         return {
-            "pipeline": self._job.pipeline,
-            "source": self._job.source.identity.root,
-            "table": show_uri(self._job.table_root),
+            "pipeline": self._pipeline,
+            "source": self._assembly.request.source_location.identity.root,
+            "table": show_uri(self._assembly.request.table_root),
             "state": self._state(),
             "run_id": self._run_id,
             "uptime_seconds": round(time.time() - self._started, 1),
             "cycles": self._following.cycles,
             "failures": self._following.failures,
             "last_error": self._following.last_error,
-            "sequence": self._telemetry.newest_sequence,
-            "checkpoint_lag_seconds": self._telemetry.lag_s,
+            "sequence": self._metrics.newest_sequence,
+            "checkpoint_lag_seconds": self._metrics.lag_s,
             "total": self._following.total.to_dict(),
         }
 
     def _checkpoints(self) -> Answer:
-        rows = checkpoints(self._job.request.open_table(), self._job.pipeline)
+        rows = checkpoints(self._assembly.open_table(), self._pipeline)
         return Answer.json({"checkpoints": list(islice(rows, _LISTED_CHECKPOINTS))})
 
     def _page(self) -> Answer:
-        live = Live(status=self._status(), needs_token=self._job.config.api.token is not None)
+        live = Live(status=self._status(), needs_token=self._assembly.config.api.token is not None)
         return Answer(body=self._live_report.render(live).encode(), kind="text/html; charset=utf-8")

@@ -1,22 +1,30 @@
-"""What a person sees while a run goes: a bar on a terminal, plain lines elsewhere. Always on stderr."""
+"""What a person sees while a run goes: a bar on a terminal, plain lines elsewhere, or JSON objects. Always on stderr.
+
+Each folds over the events of the run.
+"""
 
 from __future__ import annotations
 
-import logging
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
-from blizzard.core.types import BatchPlan, BatchResult
-from blizzard.text.printing import as_lines, json_text
+from blizzard.core.events import Began, Committed, Discovered, Event, Noted, Planned, Warned
+from blizzard.text.json import json_text
+from blizzard.text.lists import count
 from blizzard.text.shown import shown
-from blizzard.text.streams import put_err
+from blizzard.text.streams import as_lines, put_err
 
 _BAR_WIDTH = 24
+
+
+class Progress(Protocol):
+    def see(self, event: Event) -> None: ...
+    def line(self, level: str, message: str, **fields: Any) -> None:
+        """What is no event of a run: how the command ended. Every line of the message is ours."""
+
+    def close(self) -> None: ...
 
 
 class TerminalProgress:
@@ -26,56 +34,75 @@ class TerminalProgress:
         self._out = out
         shown_on = out or sys.stderr
         self._bar = shown_on is not None and shown_on.isatty()
-        self._done = self._total = self._records = 0
-        self._bytes = 0
+        self._done = self._backlog = self._records = self._bytes = 0
         self._started: float | None = None
 
-    def note(self, message: str) -> None:
-        self._line(message)
+    def see(self, event: Event) -> None:
+        match event:
+            case Began():
+                self._say(f"pipeline {event.pipeline}: {event.source}")
+            case Noted():
+                self._say(event.message)
+            case Warned():
+                self._say(f"warning: {event.message}")
+            case Discovered():
+                self._backlog = event.backlog_files
+            case Planned():
+                self._plan(event)
+            case Committed(kind="batch"):
+                self._commit(event)
+            case _:
+                pass
 
-    def warn(self, message: str) -> None:
-        self._line(f"warning: {message}")
-
-    def planned(self, plan: BatchPlan, *, sequence: int, backlog_files: int) -> None:
-        self._total = self._done + backlog_files
+    def _plan(self, planned: Planned) -> None:
         self._started = self._started or time.monotonic()
+        files, tasks = len(planned.plan.slices), len(planned.plan.tasks)
         if not self._bar:
-            self._line(
-                f"batch {sequence}: reading {len(plan.slices)} of {backlog_files} files in {len(plan.tasks)} tasks"
+            self._say(
+                f"batch {planned.sequence}: reading {files:,} of {count(self._backlog, 'file')} in"
+                f" {count(tasks, 'task')}"
             )
-        self._draw(f"batch {sequence}: reading {len(plan.slices)} files")
+        self._draw(f"batch {planned.sequence}: reading {count(files, 'file')}")
 
-    def committed(self, result: BatchResult, *, sequence: int, version: int) -> None:
-        self._done += sum(1 for s in result.slices if s.finished)
+    def _commit(self, committed: Committed) -> None:
+        result, batch = committed.result, f"batch {committed.position.sequence}"
+        finished = sum(1 for s in result.slices if s.finished)
+        self._done += finished
+        self._backlog -= finished
         self._records += result.rows
         self._bytes += result.bytes_read
         if not self._bar:
-            self._line(
-                f"batch {sequence}: committed version {version}: {result.rows:,} records in {len(result.files)} files"
-                f" ({self._rate()})"
+            self._say(
+                f"{batch}: committed version {committed.version}: {count(result.rows, 'record')} in"
+                f" {count(len(result.files), 'file')} ({self._rate()})"
             )
-        self._draw(f"batch {sequence}: committed version {version}")
+        self._draw(f"{batch}: committed version {committed.version}")
+
+    def line(self, level: str, message: str, **fields: Any) -> None:
+        del level, fields
+        self._say(*message.split("\n"))
 
     def close(self) -> None:
-        if self._bar and self._total:
+        if self._bar and self._done + self._backlog:
             _write(self._out, "\n")
 
     def _rate(self) -> str:
         seconds = time.monotonic() - self._started if self._started is not None else 0.0
         return f"{self._bytes / 1e6 / max(seconds, 1e-3):.0f} MB/s of JSON"
 
-    def _line(self, message: str) -> None:
+    def _say(self, *lines: str) -> None:
         clear = "\r\x1b[K" if self._bar else ""
-        _write(self._out, clear + as_lines(self._out or sys.stderr, [shown(message)]))
+        _write(self._out, clear + as_lines(self._out or sys.stderr, map(shown, lines)))
 
     def _draw(self, what: str) -> None:
         if not self._bar:
             return
-        filled = _BAR_WIDTH * self._done // max(self._total, 1)
+        total = self._done + self._backlog
+        filled = _BAR_WIDTH * self._done // max(total, 1)
         bar = "█" * filled + "░" * (_BAR_WIDTH - filled)
         _write(
             self._out,
-            f"\r\x1b[K{bar} {self._done}/{self._total} files  {self._records:,} records  {self._rate()}  {what}",
+            f"\r\x1b[K{bar} {self._done}/{total} files  {self._records:,} records  {self._rate()}  {what}",
         )
 
 
@@ -83,38 +110,53 @@ class JsonProgress:
     """One JSON object a line, for whatever gathers logs. Each has the same first fields: time, level, pipeline, run_id,
     sequence (that the line is about, or that was planned last), batch (its number in this run) and message."""
 
-    def __init__(self, pipeline: str | None, run_id: str | None = None, out: TextIO | None = None) -> None:
+    def __init__(self, pipeline: str | None = None, run_id: str | None = None, out: TextIO | None = None) -> None:
         self._out, self._pipeline, self._run_id = out, pipeline, run_id
-        self._lock = threading.Lock()
+        self._backlog = 0
         self._first: int | None = None
         self._newest: int | None = None
 
-    def note(self, message: str) -> None:
-        self.line("info", message)
+    def see(self, event: Event) -> None:
+        match event:
+            case Began():
+                self._pipeline, self._run_id = event.pipeline, event.run_id
+                self.line("info", f"pipeline {event.pipeline}: {event.source}")
+            case Noted():
+                self.line("info", event.message)
+            case Warned():
+                self.line("warning", event.message)
+            case Discovered():
+                self._backlog = event.backlog_files
+            case Planned():
+                self._plan(event)
+            case Committed(kind="batch"):
+                self._commit(event)
+            case _:
+                pass
 
-    def warn(self, message: str) -> None:
-        self.line("warning", message)
-
-    def planned(self, plan: BatchPlan, *, sequence: int, backlog_files: int) -> None:
-        self._first, self._newest = self._first or sequence, sequence
+    def _plan(self, planned: Planned) -> None:
+        self._first, self._newest = self._first or planned.sequence, planned.sequence
         self.line(
             "info",
             "reading",
-            sequence=sequence,
-            files=len(plan.slices),
-            tasks=len(plan.tasks),
-            backlog_files=backlog_files,
+            sequence=planned.sequence,
+            files=len(planned.plan.slices),
+            tasks=len(planned.plan.tasks),
+            backlog_files=self._backlog,
         )
 
-    def committed(self, result: BatchResult, *, sequence: int, version: int) -> None:
+    def _commit(self, committed: Committed) -> None:
+        result = committed.result
+        finished = sum(1 for s in result.slices if s.finished)
+        self._backlog -= finished
         self.line(
             "info",
             "committed",
-            sequence=sequence,
-            delta_version=version,
+            sequence=committed.position.sequence,
+            delta_version=committed.version,
             records=result.rows,
             bad_records=result.bad,
-            files=sum(1 for s in result.slices if s.finished),
+            files=finished,
             parquet_files=len(result.files),
             bytes_read=result.bytes_read,
         )
@@ -135,8 +177,7 @@ class JsonProgress:
             **fields,
         }
         text = json_text(said, verbatim=("level", "pipeline"))
-        with self._lock:
-            _write(self._out, as_lines(self._out or sys.stderr, [text]))
+        _write(self._out, as_lines(self._out or sys.stderr, [text]))
 
 
 def _write(out: TextIO | None, text: str) -> None:
@@ -147,33 +188,5 @@ def _write(out: TextIO | None, text: str) -> None:
         out.flush()
 
 
-@contextmanager
-def make_progress(kind: str, pipeline: str, run_id: str) -> Iterator[TerminalProgress | JsonProgress]:
-    """What a command says while it works. What the stores say about requests they make again is part of it."""
-    progress = JsonProgress(pipeline, run_id) if kind == "json" else TerminalProgress()
-    handler, log = _ToProgress(progress), logging.getLogger("blizzard")
-    log.addHandler(handler)
-    try:
-        yield progress
-    finally:
-        log.removeHandler(handler)
-        progress.close()
-
-
-class _ToProgress(logging.Handler):
-    def __init__(self, progress: TerminalProgress | JsonProgress) -> None:
-        super().__init__(logging.WARNING)
-        self._progress = progress
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._progress.warn(record.getMessage())
-
-
-class SilentProgress:
-    """For library use: the caller has the Summary."""
-
-    def note(self, message: str) -> None: ...
-    def warn(self, message: str) -> None: ...
-    def planned(self, plan: BatchPlan, *, sequence: int, backlog_files: int) -> None: ...
-    def committed(self, result: BatchResult, *, sequence: int, version: int) -> None: ...
-    def close(self) -> None: ...
+def make_progress(kind: str, pipeline: str | None = None, run_id: str | None = None) -> TerminalProgress | JsonProgress:
+    return JsonProgress(pipeline, run_id) if kind == "json" else TerminalProgress()

@@ -12,7 +12,6 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, Full, Queue
 from threading import Event
-from typing import Any
 
 from blizzard.core.kinds import Kind
 from blizzard.core.late import EVERYTHING, Scope
@@ -20,6 +19,7 @@ from blizzard.core.position import prefix_of
 from blizzard.core.types import Listing, SourceFile
 from blizzard.errors import BadFile
 from blizzard.source.uri import SourceLocation
+from blizzard.store.files import Pages, Store
 from blizzard.store.uri import join
 
 _AT_ONCE = 8
@@ -51,9 +51,8 @@ def _in_scope(source: SourceLocation, scope: Scope, matches: re.Pattern[str]) ->
         file = store.stat(name) if is_wanted(name, matches, source.only) else None
         if file is not None:
             yield file
-    pages: Any = getattr(store, "pages", None)
-    if marks_per is not None and pages is not None:
-        yield from _list_parts(pages, marks_per, scope)
+    if marks_per is not None and store.paging is not None:
+        yield from _list_parts(store.paging, marks_per, scope)
         return
     # A store that cannot be asked part by part is listed from the first name that any of them needs.
     named = set(scope.also)
@@ -62,7 +61,7 @@ def _in_scope(source: SourceLocation, scope: Scope, matches: re.Pattern[str]) ->
             yield file
 
 
-def _list_parts(pages: Any, marks_per: str, scope: Scope) -> Iterator[SourceFile]:
+def _list_parts(pages: Pages, marks_per: str, scope: Scope) -> Iterator[SourceFile]:
     """Each part after its own mark, all of them at once; a part that is new, whole."""
     parts, loose = _find_parts(pages, marks_per)
     # Those that lie deeper than parts are looked for have marks of their own all the same.
@@ -71,7 +70,7 @@ def _list_parts(pages: Any, marks_per: str, scope: Scope) -> Iterator[SourceFile
     yield from _list_folders(pages, afters)
 
 
-def _find_parts(pages: Any, marks_per: str) -> tuple[list[str], list[SourceFile]]:
+def _find_parts(pages: Pages, marks_per: str) -> tuple[list[str], list[SourceFile]]:
     parts: list[str] = []
     loose: list[SourceFile] = []
     folders = [""]
@@ -111,17 +110,11 @@ def _wanted(files: Iterable[SourceFile], matches: re.Pattern[str], source: Sourc
         yield file
 
 
-def _listed(store: Any, after: str) -> Iterable[SourceFile]:
-    """`store` is an object store."""
-    pages: Any = getattr(store, "pages", None)
-    if pages is None:
-        found: Iterator[SourceFile] = store.listed(after=after)
-        return found
-    return _list_pages(pages, after)
+def _listed(store: Store, after: str) -> Iterable[SourceFile]:
+    return store.listed(after=after) if store.paging is None else _list_pages(store.paging, after)
 
 
-def _list_pages(pages: Any, after: str) -> Iterator[SourceFile]:
-    """`pages` is that of S3: (prefix, after, delimiter) to pages of files and folders."""
+def _list_pages(pages: Pages, after: str) -> Iterator[SourceFile]:
     for files, _, is_last in pages(after=after):
         yield from files
         if is_last:
@@ -133,7 +126,7 @@ def _list_pages(pages: Any, after: str) -> Iterator[SourceFile]:
     yield from _list_folders(pages, {f: reached if reached.startswith(f) else "" for f in folders})
 
 
-def _list_folders(pages: Any, folders: Mapping[str, str]) -> Iterator[SourceFile]:
+def _list_folders(pages: Pages, folders: Mapping[str, str]) -> Iterator[SourceFile]:
     """The files of these folders, of each those after a name."""
     with ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="blizzard-list") as pool:
         # A page waits here until it is taken: a million names are never held as objects.
@@ -152,7 +145,7 @@ def _list_folders(pages: Any, folders: Mapping[str, str]) -> Iterator[SourceFile
             listing.result()  # what went wrong in one of them
 
 
-def _list_folder(pages: Any, folder: str, after: str, found: Queue[list[SourceFile]], given_up: Event) -> None:
+def _list_folder(pages: Pages, folder: str, after: str, found: Queue[list[SourceFile]], given_up: Event) -> None:
     for files, _, _ in pages(folder, after=after):
         while not given_up.is_set():
             try:
@@ -162,7 +155,7 @@ def _list_folder(pages: Any, folder: str, after: str, found: Queue[list[SourceFi
                 continue
 
 
-def _descend(pages: Any, reached: str) -> Generator[SourceFile, None, list[str]]:
+def _descend(pages: Pages, reached: str) -> Generator[SourceFile, None, list[str]]:
     """Folders with names after `reached`: enough of them to keep all threads busy, if need be from a deeper level. The
     files that lie beside them are passed on."""
     folders = [""]

@@ -9,22 +9,26 @@ from __future__ import annotations
 import pickle
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from blizzard.core.kinds import Kind
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, TaskReport
-from blizzard.errors import BlizzardError, ConfigError, Temporary
+from blizzard.errors import BlizzardError, ConfigError, Temporary, failure_to_write
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
 from blizzard.spark.gone import spark_gone
+from blizzard.spark.session import Session
 from blizzard.spark.shipping import ship_to_server
 from blizzard.store import open_store
-from blizzard.store.failures import failure_to_write
-from blizzard.tasks.task import JobSpec, end_marker, run_task
+from blizzard.tasks.spec import TaskSpec
+from blizzard.tasks.task import end_marker, run_task
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _ROW = pa.schema([("slot", pa.int64()), ("report", pa.binary())])
 _ROW_DDL = "slot long, report binary"
@@ -51,25 +55,17 @@ class StopSignal(Protocol):
 class SparkIngestor:
     """`session` is asked only when there is work, so that a run with nothing to do starts no Spark."""
 
-    def __init__(
-        self,
-        session: Callable[[], Any],
-        spec: JobSpec,
-        *,
-        slots: int | None = None,
-        begin_session: Callable[[], None] | None = None,
-    ) -> None:
-        self._session, self._spec, self._slots, self._begin_session = session, spec, slots, begin_session
+    def __init__(self, session: Session, spec: TaskSpec, *, slots: int | None = None) -> None:
+        self._session, self._spec, self._slots = session, spec, slots
 
     def prepare(self) -> None:
-        if self._begin_session is not None:
-            self._begin_session()
+        self._session.begin()
 
-    @property
-    def slots(self) -> int:
-        if self._slots is None and _context(self._session()) is None:
-            self._slots = default_slots(self._session())  # a job on the server: once is enough
-        return self._slots or default_slots(self._session())
+    def start(self) -> int:
+        spark = self._session.get()
+        if self._slots is None and _context(spark) is None:
+            self._slots = default_slots(spark)  # a job on the server: once is enough
+        return self._slots or default_slots(spark)
 
     @property
     def schema_fingerprint(self) -> str:
@@ -79,7 +75,7 @@ class SparkIngestor:
         self._spec = replace(self._spec, layout=self._spec.layout.with_schema(schema))
 
     def run(self, plan: BatchPlan, *, ticket: BatchTicket, stop: StopSignal) -> BatchResult:
-        job = _Job(self._session(), self._spec, plan, ticket)
+        job = _Job(self._session.get(), self._spec, plan, ticket)
         job.start()
         with _EndMarker(self._spec, ticket) as marker:
             try:
@@ -107,7 +103,7 @@ def _cancelled() -> Temporary:
 class _EndMarker:
     """A file that tells the tasks of a batch, wherever they run, to stop at the next record boundary."""
 
-    def __init__(self, spec: JobSpec, ticket: BatchTicket) -> None:
+    def __init__(self, spec: TaskSpec, ticket: BatchTicket) -> None:
         self._store, self._name = open_store(spec.table_root, spec.table_access), end_marker(spec, ticket)
         self._is_put = False
 
@@ -124,7 +120,7 @@ class _EndMarker:
             self._store.delete(self._name)
 
 
-def default_slots(spark: Any) -> int:
+def default_slots(spark: SparkSession) -> int:
     """How many tasks run at once."""
     context = _context(spark)
     if context is None:
@@ -147,7 +143,7 @@ def slots_to_come(settings: Mapping[str, str]) -> int:
 class _Job(threading.Thread):
     """The blocking collect on a thread of its own, so that the main thread can hear signals meanwhile."""
 
-    def __init__(self, spark: Any, spec: JobSpec, plan: BatchPlan, ticket: BatchTicket) -> None:
+    def __init__(self, spark: Any, spec: TaskSpec, plan: BatchPlan, ticket: BatchTicket) -> None:
         super().__init__(name=f"blizzard-batch-{ticket.sequence}", daemon=True)
         self._spark, self._spec, self._plan, self._ticket = spark, spec, plan, ticket
         self._tag = f"blizzard-{spec.run_id}-{ticket.sequence}"

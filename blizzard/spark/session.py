@@ -13,13 +13,16 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError, Temporary, connect_without_jvm
 from blizzard.spark.gone import is_gone, keep_quiet_about_its_end, raise_if_gone
 from blizzard.spark.java import check_java_after_failure, require_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SUPPORTED_SPARK = ((3, 5), (5,))
 # For a session on this machine only: no web page, no port beyond loopback, no Spark log between our lines.
@@ -29,6 +32,28 @@ _LOCAL_CONF = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
+
+
+class Session(Protocol):
+    """A Spark session that may not have been started yet."""
+
+    def begin(self) -> None:
+        """Let it come up while the caller goes on."""
+
+    def get(self) -> SparkSession: ...
+
+
+class GivenSession:
+    """The caller's own, which runs already."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def begin(self) -> None:
+        return None
+
+    def get(self) -> SparkSession:
+        return self._spark
 
 
 class LazySession:
@@ -51,7 +76,7 @@ class LazySession:
             self._starting = Future()
             threading.Thread(target=self._start_into, args=(self._starting,), name="blizzard-session").start()
 
-    def get(self) -> Any:
+    def get(self) -> SparkSession:
         if self._session is None:
             started = time.monotonic()
             before = signal.getsignal(signal.SIGINT)

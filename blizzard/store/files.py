@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from io import BufferedReader
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from blizzard.core.kinds import Kind
 from blizzard.core.types import Slice, SourceFile
@@ -39,9 +39,29 @@ class Sink(Protocol):
     def abort(self) -> None: ...
 
 
+class Page(NamedTuple):
+    """Some names of a listing. With a delimiter, `folders` too; `is_last`: no page follows."""
+
+    files: list[SourceFile]
+    folders: list[str]
+    is_last: bool
+
+
+class Pages(Protocol):
+    def __call__(self, prefix: str = "", *, after: str = "", delimiter: str = "") -> Iterator[Page]:
+        """The names that begin with `prefix` and sort after `after`, in the order of the store."""
+
+
 class Store(Protocol):
     @property
     def root(self) -> str: ...
+
+    @property
+    def paging(self) -> Pages | None:
+        """How it is listed page by page, from a name or a folder on; None where it cannot be."""
+
+    def listed(self, prefix: str = "", *, after: str = "") -> Iterator[SourceFile]:
+        """Files whose names begin with `prefix` and sort after `after`; all of them may be gone through for that."""
 
     def stat(self, name: str) -> SourceFile | None:
         """One file as a listing would show it; None where there is none."""
@@ -74,6 +94,9 @@ class Store(Protocol):
 
     def put_if_absent(self, name: str, content: bytes) -> bool:
         """Atomic: False, and nothing written, where the name is taken. An exception means that nobody knows."""
+
+    def reserve(self, name: str) -> bool:
+        """Take a name with an empty file, folders and all; False where it is taken."""
 
     def copy(self, name: str, target: str) -> None:
         """To a place below another root of the same kind, given whole; what is there is replaced."""

@@ -16,7 +16,7 @@ import orjson
 from blizzard.core.kinds import Kind
 from blizzard.core.types import Slice, SourceFile
 from blizzard.errors import BlizzardError, ConfigError
-from blizzard.store.files import FileChanged
+from blizzard.store.files import FileChanged, Page, Pages
 from blizzard.store.objects import (
     BODY_TIMEOUTS,
     CALL_TIMEOUTS,
@@ -154,10 +154,12 @@ class GcsStore(ObjectStore):
         for files, _, _ in self.pages(prefix, after=after):
             yield from files
 
-    def pages(
-        self, prefix: str = "", *, after: str = "", delimiter: str = ""
-    ) -> Iterator[tuple[list[SourceFile], list[str], bool]]:
-        """Files, with a delimiter folders too, and whether this page is the last: at most 1,000 names each."""
+    @property
+    def paging(self) -> Pages:
+        return self.pages
+
+    def pages(self, prefix: str = "", *, after: str = "", delimiter: str = "") -> Iterator[Page]:
+        """At most 1,000 names each."""
         params = {"prefix": self._prefix + prefix, "maxResults": "1000", "fields": _LISTED}
         if after:
             params["startOffset"] = self._prefix + after  # this name itself is listed too
@@ -170,7 +172,7 @@ class GcsStore(ObjectStore):
             token = page.get("nextPageToken")
             files = [file for file in files if file.path > after]
             if files or folders or not token:  # a page may be empty although others follow
-                yield files, folders, not token
+                yield Page(files, folders, not token)
             if not token:
                 return
             params["pageToken"] = str(token)

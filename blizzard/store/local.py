@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from blizzard.core.kinds import Kind
 from blizzard.core.types import Slice, SourceFile
+from blizzard.errors import failure_to_write
 from blizzard.store import aside
 from blizzard.store.durable import sync
 from blizzard.store.files import FileChanged, FileUnavailable
@@ -66,6 +67,13 @@ class LocalStore:
                 return sorted(entry.name for entry in entries if entry.name > after and entry.is_file())
         except (FileNotFoundError, NotADirectoryError):
             return []
+
+    @property
+    def paging(self) -> None:
+        return None
+
+    def listed(self, prefix: str = "", *, after: str = "") -> Iterator[SourceFile]:
+        return (file for file in self.walk() if file.path.startswith(prefix) and file.path > after)
 
     def walk(self, folder: str = "") -> Iterator[SourceFile]:
         for place, _, names in os.walk(self._path(folder)):
@@ -128,6 +136,15 @@ class LocalStore:
         finally:
             os.unlink(temporary)
         sync(os.path.dirname(path))
+        return True
+
+    def reserve(self, name: str) -> bool:
+        path = self._path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        except FileExistsError:
+            return False
         return True
 
     def copy(self, name: str, target: str) -> None:
@@ -202,3 +219,12 @@ def _check_unchanged(file: BinaryIO, piece: Slice) -> None:
     info = os.fstat(file.fileno())
     if (info.st_size, etag_of(info)) != (piece.size_bytes, piece.etag):
         raise FileChanged("the file changed after it was listed; is it still being written?")
+
+
+def require_writable(folder: str) -> None:
+    """On local disk: before anything is read for it, and not after."""
+    if not os.access(folder, os.W_OK | os.X_OK):
+        number = errno.EROFS if os.statvfs(folder).f_flag & os.ST_RDONLY else errno.EACCES
+        failure = failure_to_write(OSError(number, os.strerror(number)), folder)
+        if failure is not None:
+            raise failure

@@ -23,7 +23,7 @@ from blizzard.core.kinds import Kind
 from blizzard.core.types import Slice, SourceFile
 from blizzard.errors import BlizzardError, ConfigError, Temporary
 from blizzard.store.access import Access
-from blizzard.store.files import FileChanged, FileUnavailable
+from blizzard.store.files import FileChanged, FileUnavailable, Pages
 from blizzard.store.ranges import RANGE_BYTES, RangeStream, first_range_end
 from blizzard.store.retry import retried
 from blizzard.store.uri import join
@@ -84,8 +84,11 @@ class ObjectStore:
         except FileNotFoundError:
             return None
 
+    @property
+    def paging(self) -> Pages | None:
+        return None
+
     def listed(self, prefix: str = "", *, after: str = "") -> Iterator[SourceFile]:
-        """Files whose names begin with `prefix` and sort after `after`, in the order of the store."""
         found = self._ask("listing", lambda: self._fs.find(self._path(""), detail=True, withdirs=False))
         files = (self._listed(info) for info in found.values())
         return (f for f in files if f.path.startswith(prefix) and f.path > after)
@@ -99,6 +102,9 @@ class ObjectStore:
                 return False
             self._fs.pipe_file(self._path(name), content)
         return True
+
+    def reserve(self, name: str) -> bool:
+        return self.put_if_absent(name, b"")
 
     def delete(self, name: str) -> bool:
         try:

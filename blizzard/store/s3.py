@@ -14,7 +14,7 @@ from blizzard.core.kinds import Kind
 from blizzard.core.types import Slice, SourceFile
 from blizzard.errors import BlizzardError, ConfigError, Temporary
 from blizzard.store.access import Access
-from blizzard.store.files import FileChanged, FileUnavailable
+from blizzard.store.files import FileChanged, FileUnavailable, Page, Pages
 from blizzard.store.objects import BODY_TIMEOUTS, CALL_TIMEOUTS, CHANGED, ObjectStore, PartSink, milliseconds
 from blizzard.store.uri import split_bucket
 from blizzard.text.redaction import redact
@@ -119,10 +119,12 @@ class S3Store(ObjectStore):
         for files, _, _ in self.pages(prefix, after=after):
             yield from files
 
-    def pages(
-        self, prefix: str = "", *, after: str = "", delimiter: str = ""
-    ) -> Iterator[tuple[list[SourceFile], list[str], bool]]:
-        """Files, with a delimiter folders too, and whether this page is the last: at most 1,000 names each."""
+    @property
+    def paging(self) -> Pages:
+        return self.pages
+
+    def pages(self, prefix: str = "", *, after: str = "", delimiter: str = "") -> Iterator[Page]:
+        """At most 1,000 names each."""
         arguments: dict[str, Any] = {"Prefix": self._key(prefix)}
         if after:
             arguments["StartAfter"] = self._key(after)
@@ -133,7 +135,7 @@ class S3Store(ObjectStore):
             self._hear_clock(page)
             folders = [str(p["Prefix"]).removeprefix(self._prefix) for p in page.get("CommonPrefixes", ())]
             is_last = not page.get("IsTruncated")
-            yield [self._entry(item) for item in page.get("Contents", ())], folders, is_last
+            yield Page([self._entry(item) for item in page.get("Contents", ())], folders, is_last)
             if is_last:
                 return
             arguments["ContinuationToken"] = page["NextContinuationToken"]

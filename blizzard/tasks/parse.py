@@ -16,10 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pa_json
 
+from blizzard.core.observed import Observations
 from blizzard.errors import SchemaError
 from blizzard.schema import ColumnPath, DeltaSchema, show_column, show_path
 from blizzard.schema.arrow import to_arrow
-from blizzard.schema.evolve import Declared, Observations, observe
+from blizzard.schema.evolve import Declared, observe
 from blizzard.source.lines import Positions
 from blizzard.tasks.convert import DoubtError, finish_table, holds_decimal, reading_type, with_null_fields
 from blizzard.tasks.guards import UntidyError, check_bytes, guess_row

@@ -8,12 +8,12 @@ from codecs import BOM_UTF8
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from blizzard.core.kinds import Kind, LineKind
+from blizzard.core.observed import Observations
 from blizzard.core.types import Budget, Slice, SliceReport, TaskFailure
 from blizzard.faults import reach
 from blizzard.source.decode import UnreadableSource, open_stream
@@ -25,11 +25,7 @@ from blizzard.tasks.partitioned import RowWriter
 from blizzard.tasks.policy import RESCUED_COLUMN
 from blizzard.tasks.quarantine import BadRow, QuarantineWriter
 from blizzard.tasks.sorting import BadLine
-
-if TYPE_CHECKING:
-    from blizzard.schema.evolve import Observations
-    from blizzard.tasks.task import JobSpec
-
+from blizzard.tasks.spec import TaskSpec
 
 # How often a task looks whether it is asked to end.
 _LOOK_EVERY_S = 2.0
@@ -82,7 +78,7 @@ class Reading:
 
     def __init__(
         self,
-        spec: JobSpec,
+        spec: TaskSpec,
         budget: Budget,
         stamp: BatchStamp,
         writer: RowWriter,
@@ -269,7 +265,7 @@ class Reading:
             self._quarantine.add(row)
 
 
-def find_broken(spec: JobSpec, pieces: Iterable[Slice]) -> dict[str, BrokenFile]:
+def find_broken(spec: TaskSpec, pieces: Iterable[Slice]) -> dict[str, BrokenFile]:
     """Which of these files cannot be used, without parsing a line of them."""
     broken = {}
     for piece in pieces:

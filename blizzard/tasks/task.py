@@ -9,62 +9,24 @@ named by anyone.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 
-from blizzard.core.bad import BadPolicy
 from blizzard.core.kinds import Kind
 from blizzard.core.types import BatchTicket, Slice, TaskFailure, TaskPlan, TaskReport
+from blizzard.errors import failure_to_write, said
 from blizzard.faults import reach
-from blizzard.schema.layout import TableLayout
 from blizzard.store import open_store
-from blizzard.store.access import NO_ACCESS, Access
-from blizzard.store.failures import failure_to_write, said
-from blizzard.store.files import Store
 from blizzard.tasks.layout import BatchStamp
 from blizzard.tasks.partitioned import RowWriter, open_writer
-from blizzard.tasks.policy import ParsePolicy
 from blizzard.tasks.quarantine import QuarantineWriter, broken_file
 from blizzard.tasks.reading import BadRecordStop, BrokenFile, Reading, find_broken
+from blizzard.tasks.spec import TaskSpec
 
-_BLOCK_BYTES = 4 * 1024 * 1024
 # Nothing is wrong with the bytes: rights, a full table of open files, or a setting. Giving the file up would lose it.
 _LEFT_TO_THE_NEXT_RUN = (Kind.UNREADABLE, Kind.WRONG_COMPRESSION, Kind.UNAVAILABLE, Kind.ARCHIVED)
 _STILL_ARRIVING_S = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobSpec:
-    """What every task of a run needs to know. It travels to the executors, with the credentials that were given."""
-
-    source_root: str
-    compression: str
-    table_root: str
-    layout: TableLayout
-    pipeline: str
-    run_id: str
-    target_file_bytes: int
-    codec: str
-    max_record_bytes: int
-    indexed_columns: int
-    quarantine_root: str
-    parsing: ParsePolicy = field(default_factory=ParsePolicy)
-    bad: BadPolicy = field(default_factory=BadPolicy)
-    block_bytes: int = _BLOCK_BYTES
-    source_access: Access = NO_ACCESS
-    table_access: Access = NO_ACCESS
-    quarantine_access: Access | None = None  # None: as to the table
-
-    @property
-    def source(self) -> Store:
-        return open_store(self.source_root, self.source_access)
-
-    @property
-    def quarantine(self) -> Store:
-        access = self.table_access if self.quarantine_access is None else self.quarantine_access
-        return open_store(self.quarantine_root, access)
-
-
-def open_outputs(spec: JobSpec, ticket: BatchTicket, part: str) -> tuple[RowWriter, QuarantineWriter]:
+def open_outputs(spec: TaskSpec, ticket: BatchTicket, part: str) -> tuple[RowWriter, QuarantineWriter]:
     """Where the rows and the bad records of one attempt go, under a name that no other attempt has."""
     name = f"blizzard-{spec.run_id}-{ticket.sequence:08d}-{part}-{os.urandom(6).hex()}"
     writer = open_writer(
@@ -87,16 +49,16 @@ def open_outputs(spec: JobSpec, ticket: BatchTicket, part: str) -> tuple[RowWrit
     return writer, quarantine
 
 
-def end_marker(spec: JobSpec, ticket: BatchTicket) -> str:
+def end_marker(spec: TaskSpec, ticket: BatchTicket) -> str:
     """While there is a file of this name beside the table's, tasks of the batch stop at the next record boundary."""
     return f"_blizzard-end-{spec.run_id}-{ticket.sequence:08d}"
 
 
-def stamp_of(spec: JobSpec, ticket: BatchTicket) -> BatchStamp:
+def stamp_of(spec: TaskSpec, ticket: BatchTicket) -> BatchStamp:
     return BatchStamp(pipeline=spec.pipeline, sequence=ticket.sequence, ingested_at_us=ticket.planned_ms * 1000)
 
 
-def run_task(spec: JobSpec, plan: TaskPlan, ticket: BatchTicket) -> TaskReport:
+def run_task(spec: TaskSpec, plan: TaskPlan, ticket: BatchTicket) -> TaskReport:
     broken: dict[str, BrokenFile] = {}
     while True:
         try:
@@ -112,7 +74,7 @@ def run_task(spec: JobSpec, plan: TaskPlan, ticket: BatchTicket) -> TaskReport:
             return _failed(plan, e.failure)
 
 
-def _written_to(spec: JobSpec, said: str) -> str:
+def _written_to(spec: TaskSpec, said: str) -> str:
     """Which of the two places an error is about; one in the middle of a file names neither."""
     roots = (spec.quarantine_root, spec.table_root)
     return next((root for root in roots if root in said), " or ".join(reversed(roots)))
@@ -122,7 +84,7 @@ def _failed(plan: TaskPlan, failure: TaskFailure) -> TaskReport:
     return TaskReport(slot=plan.slot, failure=failure)
 
 
-def _attempt(spec: JobSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[str, BrokenFile]) -> TaskReport:
+def _attempt(spec: TaskSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[str, BrokenFile]) -> TaskReport:
     """Everything but the files that are known to break. Those are finished as they are, or left to the next run."""
     writer, quarantine = open_outputs(spec, ticket, f"{plan.slot:04d}")
     stamp = stamp_of(spec, ticket)
@@ -171,7 +133,7 @@ def _attempt(spec: JobSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[st
     )
 
 
-def _is_tried_again(broken: BrokenFile, spec: JobSpec) -> bool:
+def _is_tried_again(broken: BrokenFile, spec: TaskSpec) -> bool:
     if spec.bad.files == "retry" or broken.kind in _LEFT_TO_THE_NEXT_RUN:
         return True
     # A file that is still being written ends early too.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic
 
 from blizzard.core.codec import fence_app_id, head_number
+from blizzard.core.commit import CommitRequest
 from blizzard.core.kinds import Kind
 from blizzard.core.late import Scope
 from blizzard.core.ledger import decode_ledger
@@ -38,7 +39,7 @@ from blizzard.core.types import (
     TaskReport,
 )
 from blizzard.errors import OutOfStep, Temporary
-from blizzard.run.ports import CommitRequest, Pending, Result, StopRequest
+from blizzard.run.ports import Pending, Result, StopRequest
 from blizzard.schema import DeltaSchema
 
 Line = int | str | None  # a record's id, a bad record, or a blank line
@@ -207,7 +208,8 @@ class MemoryTable:
         return None
 
     def add_columns(self, schema: DeltaSchema, *, pipeline: str) -> None:
-        raise NotImplementedError
+        del schema, pipeline
+        raise AssertionError("never asked for")
 
     def make_durable(self, version: int) -> None:
         del version
@@ -295,8 +297,12 @@ class MemoryIngestor:
     def prepare(self) -> None:
         return None
 
+    def start(self) -> int:
+        return self.slots
+
     def adopt(self, schema: DeltaSchema) -> None:
-        raise NotImplementedError
+        del schema
+        raise AssertionError("never asked for")
 
     def run(self, plan: BatchPlan, *, ticket: BatchTicket, stop: StopRequest) -> BatchResult:
         del ticket, stop

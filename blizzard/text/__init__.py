@@ -1,0 +1,1 @@
+"""What every message passes before it leaves: no secret, no control character."""

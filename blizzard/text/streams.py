@@ -9,12 +9,9 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable
-from contextlib import redirect_stdout, suppress
-from typing import Any, TextIO, cast
-
-from blizzard.core.kinds import Kind
-from blizzard.errors import ConfigError
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TextIO
 
 
 def hold_standard_streams() -> None:
@@ -42,6 +39,13 @@ def _text_to(number: int) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BufferedWriter(io.FileIO(number, "wb", closefd=False)), encoding="utf-8")
 
 
+def as_lines(out: TextIO, lines: Iterable[str]) -> str:
+    """What the stream's encoding lacks is shown as an escape."""
+    text = "".join(f"{line}\n" for line in lines)
+    encoding = getattr(out, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
 def put_err(text: str) -> None:
     """To stderr, if anybody listens."""
     if sys.stderr is None:
@@ -63,75 +67,6 @@ def put_out(text: str = "") -> Exception | None:
         sys.stdout = _nowhere(sys.stdout)
         return e
     return None
-
-
-def carry_out(work: Callable[[], int], *, prints_at_the_end: bool) -> tuple[int, BaseException | None]:
-    """The exit code of a command, or what ended it.
-
-    What a command prints is its work, and lost output an error. One that changes something prints at the end: a stdout
-    that takes nothing must not stop it half way, and does not undo it.
-    """
-    told, error, code = io.StringIO(), None, 0
-    watched = _Watched(sys.stdout)
-    try:
-        with redirect_stdout(told if prints_at_the_end else cast("TextIO", watched)):
-            code = work()
-    except KeyboardInterrupt:
-        return 130, None
-    except (SystemExit, GeneratorExit):
-        raise
-    except BaseException as e:  # a panic in Rust is no Exception
-        error = e
-    unsaid = put_out(told.getvalue())
-    lost = watched.lost or unsaid
-    if lost is None:
-        return code, error
-    if prints_at_the_end:
-        put_err(f"blizzard: what was done could not be printed: {lost}\n")
-        return code, error
-    if error is not None and error is not lost:
-        return code, error
-    if isinstance(lost, BrokenPipeError):  # a reader that has seen enough
-        return 0, None
-    return code, stdout_is_lost(lost)
-
-
-class _Watched:
-    """A stdout that remembers what went wrong with it: a broken pipe may as well be that of a connection."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self._buffer: _Watched | None = None
-        self._lost: Exception | None = None
-
-    @property
-    def lost(self) -> Exception | None:
-        return self._lost or (self._buffer.lost if self._buffer is not None else None)
-
-    @property
-    def buffer(self) -> _Watched:
-        self._buffer = self._buffer or _Watched(self._stream.buffer)
-        return self._buffer
-
-    def write(self, content: Any) -> Any:
-        return self._try(lambda: self._stream.write(content))
-
-    def flush(self) -> None:
-        self._try(self._stream.flush)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def _try(self, action: Callable[[], Any]) -> Any:
-        try:
-            return action()
-        except (OSError, ValueError) as e:
-            self._lost = e
-            raise
-
-
-def stdout_is_lost(error: Exception) -> ConfigError:
-    return ConfigError(f"nothing can be written to stdout: {error}", kind=Kind.OUTPUT)
 
 
 def _nowhere(stream: TextIO) -> TextIO:

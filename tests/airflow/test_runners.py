@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from blizzard.airflow import Databricks, DatabricksJob, EmrServerless, EmrStep, Ingest
-from blizzard.cli.main import build_parser
+from blizzard.cli.parser import build_parser
 from blizzard.cli.wheel_task import arguments_of
 
 EVENTS = Ingest(

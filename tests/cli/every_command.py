@@ -44,7 +44,7 @@ class FlowWithQuarantine(Flow):
 
     @property
     def quarantine(self) -> DeltaRsQuarantine:
-        return DeltaRsQuarantine(root=str(self.folder / "bad" / "records"), clock=self.clock, progress=self.told)
+        return DeltaRsQuarantine(root=str(self.folder / "bad" / "records"), clock=self.clock, emit=self.told.see)
 
 
 def make_flow(folder: Path, name: str = "a.ndjson") -> FlowWithQuarantine:

@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 
 from blizzard.cli.main import main
+from blizzard.cli.output import print_line, table_lines
+from blizzard.cli.unforeseen import trace_lines
 from blizzard.core.late import LatePolicy
 from blizzard.core.plan import Limits
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.service.progress import JsonProgress, TerminalProgress
-from blizzard.text.printing import json_text, print_table, shell_words, trace_lines
+from blizzard.text.json import json_text
+from blizzard.text.shell import shell_words
 from blizzard.text.shown import printable
 from tests.cli.every_command import COMMANDS, HAS_JSON, arguments, call, make_flow, places, tree, write_config
 from tests.flows.in_process import Flow
@@ -189,7 +192,7 @@ def test_lines_of_a_trace_are_those_of_the_code() -> None:
 
 
 def test_a_table_keeps_its_columns(capfd: pytest.CaptureFixture[str]) -> None:
-    print_table(["FILE", "N"], [[HOSTILE, 1], ["b", 2]])
+    print_line(*table_lines(["FILE", "N"], [[HOSTILE, 1], ["b", 2]]))
     lines = capfd.readouterr().out.splitlines()
     assert len(lines) == 3
     assert {len(line) for line in lines} == {len(printable(HOSTILE)) + 3}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from blizzard.cli.main import build_parser
+from blizzard.cli.parser import build_parser
 from blizzard.cli.wheel_task import _FLAGS, arguments_of, main
 
 

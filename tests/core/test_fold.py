@@ -13,6 +13,7 @@ from blizzard.core.batch import next_position, seal
 from blizzard.core.codec import fence_app_id
 from blizzard.core.fold import CannotFold, fold_ledgers
 from blizzard.core.log import CheckpointFacts, CommitFacts, Txn
+from blizzard.core.paths import Path
 from blizzard.core.plan import Limits, is_drained, plan_batch
 from blizzard.core.position import Marks, Position
 from blizzard.core.recover import Resume
@@ -148,8 +149,8 @@ def in_checkpoint(position: Position, **changes: Any) -> CheckpointFacts:
 def test_a_position_whose_commit_is_cleaned_up_is_found_in_the_delta_checkpoint() -> None:
     position = example(add_path="a.parquet")
     facts = table(foreign(12), checkpoint=in_checkpoint(position), active_adds=frozenset(["a.parquet"]))
-    assert decide(facts) == Resume(position=position, version=9, path="delta_checkpoint")
-    assert decide(replace(facts, fence=None)) == Resume(position=position, version=9, path="delta_checkpoint")
+    assert decide(facts) == Resume(position=position, version=9, path=Path.DELTA_CHECKPOINT)
+    assert decide(replace(facts, fence=None)) == Resume(position=position, version=9, path=Path.DELTA_CHECKPOINT)
 
 
 def test_it_is_refused_where_its_data_is_no_longer_part_of_the_table() -> None:

@@ -10,11 +10,11 @@ import deltalake
 import pytest
 from deltalake.exceptions import CommitFailedError
 
+from blizzard.core.commit import CommitRequest
 from blizzard.delta.features import check_features
 from blizzard.delta.place import DeltaRsPlace
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import Refused
-from blizzard.run.ports import CommitRequest
 from blizzard.schema.ddl import parse_ddl
 from tests.failing import ends_with
 from tests.flows.in_process import NOW_MS, SetClock, actions_of

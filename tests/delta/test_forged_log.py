@@ -26,6 +26,7 @@ from blizzard.errors import BlizzardError, Refused
 from blizzard.operate.status import checkpoints, ingested_files
 from blizzard.report.rows import gather
 from blizzard.run.after_ingest import Cleaning
+from blizzard.source.cleaning import SourceCleaner
 from blizzard.source.listing import list_source
 from blizzard.source.uri import locate_source
 from blizzard.store import open_store
@@ -91,12 +92,12 @@ def test_no_name_in_a_ledger_leads_out_of_the_source(flow: Flow, name: str, acti
     )
     names(flow, name.format(folder=flow.folder), real)
     archive = open_store(str(flow.folder / "kept")) if action == "archive" else None
-    cleaning = Cleaning(source=flow.source.location, archive=archive, keep_ms=DAY_MS)
+    cleaning = Cleaning(cleaner=SourceCleaner(source=flow.source.location, archive=archive), keep_ms=DAY_MS)
     position = changed(newest_position(flow), due_through=3)
     if name.startswith("link"):
         (flow.src / "link").symlink_to(flow.folder)
     before = everything(flow.folder)
-    cleaning.run(position, list(flow.open().scan_back()), flow.told, flow.quarantine)
+    cleaning.run(position, list(flow.open().scan_back()), flow.told.see, flow.quarantine)
     after = everything(flow.folder)
     gone = {path for path in before if path not in after}
     assert gone <= {str(flow.src / f"{n}.ndjson") for n in range(2)}  # what the other ledgers name
@@ -131,14 +132,14 @@ def test_a_quarantine_that_names_a_file_elsewhere_is_not_read(flow: Flow) -> Non
 def commands(flow: Flow, commits: list[CommitFacts], position: Position) -> Iterator[Any]:
     """Everything that reads ledgers."""
     table, listing = flow.open(), flow.source.list()
-    cleaning = Cleaning(source=flow.source.location, archive=None, keep_ms=DAY_MS)
+    cleaning = Cleaning(cleaner=SourceCleaner(source=flow.source.location, archive=None), keep_ms=DAY_MS)
     yield lambda: list(ingested_files(table, None))
     yield lambda: list(checkpoints(table, None))
     yield lambda: audit(Listed(files=listing, at_ms=0), position, commits)
     yield lambda: gather(commits)
     yield lambda: compare_with_ledgers(Listed(files=listing, at_ms=0), position, commits, LatePolicy())
     yield lambda: cleaning.due_through(position, commits, flow.clock.ms)
-    yield lambda: cleaning.run(changed(position, due_through=3), commits, flow.told, flow.quarantine)
+    yield lambda: cleaning.run(changed(position, due_through=3), commits, flow.told.see, flow.quarantine)
     found = [(commit, actions) for commit in commits if (actions := table.file_actions(commit.version)) is not None]
     history = History(commits=tuple(found), base=frozenset())
     for to in range(3):

@@ -47,7 +47,7 @@ def test_what_a_document_names_exists(path: Path) -> None:
 
 
 def _commands() -> set[str]:
-    from blizzard.cli.main import build_parser
+    from blizzard.cli.parser import build_parser
 
     (commands,) = [a for a in build_parser()._actions if a.dest == "command"]
     return set(commands.choices or ())

@@ -36,7 +36,7 @@ def test_the_configuration_table_lists_every_key_as_it_is() -> None:
 
 
 def test_the_commands_of_the_readme_are_the_commands_there_are() -> None:
-    from blizzard.cli.main import build_parser
+    from blizzard.cli.parser import build_parser
 
     (commands,) = [a for a in build_parser()._actions if a.dest == "command"]
     assert set(commands.choices or ()) == set(re.findall(r"\| `blizzard ([\w-]+)", README))

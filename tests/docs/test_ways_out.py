@@ -74,7 +74,7 @@ def chosen(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParse
 
 def test_commands_in_the_document_can_be_given() -> None:
     """Every option of a command that is advised is one that its parser knows, and what changes something has --yes."""
-    from blizzard.cli.main import build_parser
+    from blizzard.cli.parser import build_parser
 
     advised = re.findall(r"`(?:blizzard )?((?:checkpoint|dlq) [a-z]+(?: [^`]+)?)`", OPERATE)
     assert len(advised) > 20

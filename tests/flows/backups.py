@@ -31,7 +31,7 @@ class Elsewhere(Flow):
     @property
     def quarantine(self) -> DeltaRsQuarantine:
         root = str(self.quarantine_at or self.folder / "table_quarantine")
-        return DeltaRsQuarantine(root=root, clock=self.clock, progress=self.told)
+        return DeltaRsQuarantine(root=root, clock=self.clock, emit=self.told.see)
 
 
 def add_file(flow: Flow, number: int) -> None:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from blizzard import api
+from blizzard.run.assemble import Assembly
+from blizzard.tasks.spec import TaskSpec
 from tests.flows.in_process import InProcessIngestor
 from tests.flows.shell import Shell
 
 
 @pytest.fixture
-def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """The command line, with the tasks of a run in this process."""
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tasks of every run, that of the command line too, in this process."""
 
-    def no_session(_session: Any, spec: Any, *, slots: int | None, **_options: Any) -> InProcessIngestor:
-        return InProcessIngestor(spec, slots or 2)
+    def no_session(assembly: Assembly, spec: TaskSpec) -> InProcessIngestor:
+        return InProcessIngestor(spec, assembly.config.spark.slots or 2)
 
-    monkeypatch.setattr(api, "SparkIngestor", no_session)
+    monkeypatch.setattr(Assembly, "ingestor", no_session)
+
+
+@pytest.fixture
+def shell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, in_process: None
+) -> Shell:
+    """The command line."""
     monkeypatch.chdir(tmp_path)
     return Shell(tmp_path, capsys)

@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 
 from blizzard.core.bad import BadPolicy
 from blizzard.core.batch import RunIdentity, next_position, position_before, seal
+from blizzard.core.commit import CommitRequest
+from blizzard.core.events import Emit, Event, Noted, Planned, Warned, unheard
 from blizzard.core.plan import Limits, plan_batch
 from blizzard.core.position import Marks, Position
 from blizzard.core.recover import Fresh, StartFrom
@@ -23,29 +25,20 @@ from blizzard.core.types import BatchPlan, BatchResult, BatchTicket
 from blizzard.delta.place import DeltaRsPlace
 from blizzard.delta.table import DeltaRsTable
 from blizzard.quarantine.table import DeltaRsQuarantine
-from blizzard.run.assemble import ListedSource
-from blizzard.run.drain import run_pipeline
-from blizzard.run.ports import (
-    Background,
-    CommitRequest,
-    NoTelemetry,
-    Pending,
-    Ports,
-    Result,
-    StopRequest,
-    TablePlace,
-    Telemetry,
-)
+from blizzard.run.drain import drain
+from blizzard.run.ports import Background, NeverStop, Pending, Ports, Result, StopRequest, TablePlace
 from blizzard.run.preview import plan_run
-from blizzard.run.starting import RunSettings
+from blizzard.run.settings import RunSettings
+from blizzard.run.stream import Stream
 from blizzard.run.summary import Summary
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
 from blizzard.schema.layout import TableLayout, layout_of
 from blizzard.schema.load import load_schema
-from blizzard.service.control import NeverStop
+from blizzard.source.listed import ListedSource
 from blizzard.source.uri import locate_source
-from blizzard.tasks.task import JobSpec, run_task
+from blizzard.tasks.spec import TaskSpec
+from blizzard.tasks.task import run_task
 from tests.ingesting import DDL, commit_actions, write_ids
 
 Hook = Callable[[], None]
@@ -59,7 +52,7 @@ def nothing() -> None:
 class InProcessIngestor:
     """Stands for Spark: the same tasks, one after the other. `while_reading` is what others do meanwhile."""
 
-    spec: JobSpec
+    spec: TaskSpec
     slots: int = 2
     before_reading: Hook = nothing
     while_reading: Hook = nothing
@@ -70,6 +63,9 @@ class InProcessIngestor:
 
     def prepare(self) -> None:
         return None
+
+    def start(self) -> int:
+        return self.slots
 
     def adopt(self, schema: DeltaSchema) -> None:
         self.spec = replace(self.spec, layout=self.spec.layout.with_schema(schema))
@@ -115,18 +111,16 @@ class Told:
     notes: list[str] = field(default_factory=list)
     plans: list[BatchPlan] = field(default_factory=list)
 
-    def note(self, message: str) -> None:
-        self.notes.append(message)
-
-    def warn(self, message: str) -> None:
-        self.warnings.append(message)
-
-    def planned(self, plan: BatchPlan, *, sequence: int, backlog_files: int) -> None:
-        del sequence, backlog_files
-        self.plans.append(plan)
-
-    def committed(self, result: BatchResult, *, sequence: int, version: int) -> None: ...
-    def close(self) -> None: ...
+    def see(self, event: Event) -> None:
+        match event:
+            case Noted():
+                self.notes.append(event.message)
+            case Warned():
+                self.warnings.append(event.message)
+            case Planned():
+                self.plans.append(event.plan)
+            case _:
+                pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +161,7 @@ class Flow:
 
     @property
     def quarantine(self) -> DeltaRsQuarantine:
-        return DeltaRsQuarantine(root=str(self.folder / "table_quarantine"), clock=self.clock, progress=self.told)
+        return DeltaRsQuarantine(root=str(self.folder / "table_quarantine"), clock=self.clock, emit=self.told.see)
 
     def quarantined(self) -> list[dict[str, Any]]:
         """Every row of the quarantine table."""
@@ -196,8 +190,8 @@ class Flow:
             return layout_of(load_schema(self.ddl), ())
         return layout_of(table.schema, table.partition_columns)
 
-    def spec(self, **changes: Any) -> JobSpec:
-        spec = JobSpec(
+    def spec(self, **changes: Any) -> TaskSpec:
+        spec = TaskSpec(
             source_root=str(self.src),
             compression="auto",
             table_root=str(self.table),
@@ -225,13 +219,14 @@ class Flow:
         accepts_loss: bool = False,
         background: Background | None = None,
         stop: StopRequest | None = None,
-        telemetry: Telemetry | None = None,
+        emit: Emit = unheard,
         summary: Summary | None = None,
         plans_only: bool = False,
         **settings: Any,
     ) -> Summary:
         """A run as a new process would make it; or what it would do first, in `planned`."""
         self.runs += 1
+        summary = summary or Summary()
         table = self.place.open()
         described: dict[str, Any] = {"indexed_columns": table.indexed_columns} if table is not None else {}
         described["bad"] = bad or BadPolicy()
@@ -243,9 +238,8 @@ class Flow:
             ingestor=ingestor,
             background=background or AtOnce(),
             clock=self.clock,
-            progress=self.told,
             stop=stop or NeverStop(),
-            telemetry=telemetry or NoTelemetry(),
+            emit=Stream(summary.see, self.told.see, emit),
         )
         given = RunSettings(
             pipeline=self.pipeline,
@@ -253,11 +247,11 @@ class Flow:
             limits=limits or Limits(),
             bad=bad or BadPolicy(),
         )
-        summary = summary or Summary()
+        target = table if place is None else place.open()
         if plans_only:
-            self.planned = plan_run(ports, replace(given, **settings))
+            self.planned = plan_run(ports, replace(given, **settings), target)
             return summary
-        run_pipeline(ports, replace(given, **settings), summary)
+        drain(ports, replace(given, **settings), target)
         return summary
 
     def first_run(self, records: int = 3) -> Flow:

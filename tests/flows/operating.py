@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from blizzard.config.load import make_config
-from blizzard.run.assemble import make_job
+from blizzard.config.request import make_request
+from blizzard.core.events import unheard
+from blizzard.run.assemble import Assembly, Opened
+from blizzard.run.stream import Stream
 from blizzard.run.summary import Summary
 from blizzard.service.control import RunControl
 from blizzard.service.operation import Operation
@@ -26,21 +29,23 @@ class InProcessOperation(Operation):
     def __init__(self, flow: Flow, config: dict[str, Any]) -> None:
         given = {"source.path": str(flow.src), "table.path": str(flow.table)}
         quickly = {"follow.poll_s": 0.05, "follow.jitter_s": 0}
-        job = make_job(make_config(given | quickly | config), pipeline=flow.pipeline)
+        assembly = Assembly(request=make_request(make_config(given | quickly | config), pipeline=flow.pipeline))
         self.flow, self.control, self.summary = flow, RunControl(), Summary()
-        super().__init__(job, self.summary, self.control, flow.told)
+        opened = Opened(table=None, pipeline=flow.pipeline)
+        super().__init__(assembly, opened, self.summary, self.control, emit=flow.told.see)
         self.settings: dict[str, Any] = {}
 
-    def _run_once(self, session: Any, begin_session: Any, summary: Summary) -> None:
-        del session, begin_session
-        self.flow.run(stop=self._control, telemetry=self._telemetry, summary=summary, **self.settings)
+    def _run_once(self, summary: Summary) -> None:
+        # What is told is told by the flow itself: its `told` is the emit of this operation too.
+        see = self._following.total.see if summary is not self._following.total else unheard
+        self.flow.run(stop=self._control, emit=Stream(self._metrics.see, see), summary=summary, **self.settings)
         summary.status = "stopped" if self._control.requested() else "done" if summary.commits else "idle"
 
     def metrics(self) -> str:
-        return self._telemetry.text().decode()
+        return self._metrics.text().decode()
 
     def go(self, *, follows: bool = False) -> Summary:
-        self.run(lambda: None, lambda: None, follows=follows)
+        self.run(follows=follows)
         return self.summary
 
 

@@ -10,10 +10,10 @@ import sys
 import time
 from pathlib import Path
 
+from blizzard.core.commit import CommitRequest
 from blizzard.core.plan import Limits
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import BlizzardError
-from blizzard.run.ports import CommitRequest
 from tests.flows.in_process import Flow
 
 

@@ -11,10 +11,10 @@ from blizzard.core.codec import decode_position
 from blizzard.core.log import payloads
 from blizzard.core.plan import Limits
 from blizzard.core.position import Position
-from blizzard.operate.replay import QuarantineIngestor, Replayed, replay
-from blizzard.run.ports import Ports
-from blizzard.run.starting import RunSettings
-from blizzard.service.control import NeverStop
+from blizzard.operate.replay import Replayed, replay
+from blizzard.quarantine.ingestor import QuarantineIngestor
+from blizzard.run.ports import NeverStop, Ports
+from blizzard.run.settings import RunSettings
 from blizzard.tasks.policy import ParsePolicy
 from blizzard.tasks.quarantine import Selection
 from tests.flows.in_process import AtOnce, Flow, newest
@@ -60,10 +60,11 @@ def replay_in(
         ingestor=made,
         background=AtOnce(),
         clock=flow.clock,
-        progress=flow.told,
         stop=NeverStop(),
+        emit=flow.told.see,
     )
-    return replay(ports, made, RunSettings(pipeline=flow.pipeline, run_id=run_id, limits=Limits()), chosen)
+    settings = RunSettings(pipeline=flow.pipeline, run_id=run_id, limits=Limits())
+    return replay(ports, made, settings, flow.open(), chosen)
 
 
 def in_quarantine(flow: Flow) -> list[tuple[str, int, bytes]]:

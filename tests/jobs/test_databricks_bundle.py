@@ -15,7 +15,7 @@ from databricks.bundles.jobs import Job
 
 from blizzard import __version__
 from blizzard.airflow import DatabricksJob, Ingest
-from blizzard.cli.main import build_parser
+from blizzard.cli.parser import build_parser
 from blizzard.cli.wheel_task import arguments_of
 from blizzard.config.load import load_config
 

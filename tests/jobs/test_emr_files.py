@@ -13,7 +13,7 @@ import pytest
 from botocore.validate import ParamValidator
 
 from blizzard.airflow import EmrServerless, EmrStep, Ingest
-from blizzard.cli.main import build_parser
+from blizzard.cli.parser import build_parser
 
 FOLDER = Path(__file__).parents[2] / "jobs/emr"
 STEPS = json.loads((FOLDER / "steps.json").read_text())

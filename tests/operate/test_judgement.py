@@ -15,7 +15,7 @@ from blizzard.core.log import fence_version
 from blizzard.core.plan import Limits
 from blizzard.delta.place import DeltaRsPlace
 from blizzard.errors import Refused
-from blizzard.operate.positions import export_position, import_position
+from blizzard.operate.transfer import export_position, import_position
 from blizzard.schema.layout import apply_layout
 from blizzard.schema.load import load_schema
 from tests.delta.test_hostile_log import change_payload

@@ -15,8 +15,9 @@ from blizzard.core.late import LatePolicy
 from blizzard.core.plan import Limits
 from blizzard.core.recover import StartFrom
 from blizzard.errors import BlizzardError, Refused
-from blizzard.operate.positions import export_position, import_position
+from blizzard.operate.transfer import export_position, import_position
 from blizzard.run.after_ingest import Cleaning
+from blizzard.source.cleaning import SourceCleaner
 from tests.failing import ends_with
 from tests.flows.in_process import (
     Flow,
@@ -147,8 +148,8 @@ def test_a_file_that_was_reset_is_not_deleted_before_it_is_read_again(tmp_path: 
     )  # its rows were wrong, or deleted by mistake; now it shall be read again
     assert cli(flow, "reset", "--file", "a.ndjson", "--from-record", "0", "--yes") == 0
     flow.clock.ms += 2 * DAY_MS
-    flow.run(cleaning=Cleaning(source=flow.source.location, archive=None, keep_ms=DAY_MS))
-    flow.run(cleaning=Cleaning(source=flow.source.location, archive=None, keep_ms=DAY_MS))
+    flow.run(cleaning=Cleaning(cleaner=SourceCleaner(source=flow.source.location, archive=None), keep_ms=DAY_MS))
+    flow.run(cleaning=Cleaning(cleaner=SourceCleaner(source=flow.source.location, archive=None), keep_ms=DAY_MS))
     assert ids(flow.table) == [0, 1, 2]
 
 
@@ -167,7 +168,7 @@ def test_a_run_that_a_rollback_has_overtaken_deletes_nothing(tmp_path: Path, mon
 
     monkeypatch.setattr(LaterSource, "look", look)
     try:
-        flow.run(cleaning=Cleaning(source=flow.source.location, archive=None, keep_ms=DAY_MS))
+        flow.run(cleaning=Cleaning(cleaner=SourceCleaner(source=flow.source.location, archive=None), keep_ms=DAY_MS))
     except BlizzardError:
         pass
     flow.run()

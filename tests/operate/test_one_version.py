@@ -15,8 +15,8 @@ from blizzard.core.plan import Limits
 from blizzard.core.recover import StartFrom
 from blizzard.errors import Fenced, Refused
 from blizzard.faults import reach
-from blizzard.run import landing as committing
-from blizzard.run.landing import FilesGone
+from blizzard.run import commit as committing
+from blizzard.run.commit import FilesGone
 from tests.flows.in_process import Flow, newest, write_foreign
 from tests.flows.replaying import quarantined_flow, replay_in
 from tests.ingesting import ids, line, write, write_ids

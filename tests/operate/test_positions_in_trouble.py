@@ -19,8 +19,8 @@ from blizzard.core.recover import StartFrom
 from blizzard.delta import log
 from blizzard.errors import Refused
 from blizzard.operate.orphans import find_orphans
-from blizzard.operate.positions import export_position, import_position
-from blizzard.run.assemble import SystemClock
+from blizzard.operate.transfer import export_position, import_position
+from blizzard.run.clock import SystemClock
 from tests.delta.test_hostile_log import change_payload
 from tests.failing import ends_with
 from tests.flows.in_process import (

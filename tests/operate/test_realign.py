@@ -12,8 +12,9 @@ import pytest
 from deltalake import DeltaTable
 
 from blizzard import faults
-from blizzard.errors import Refused, Temporary
-from blizzard.operate.realign import Realigned
+from blizzard.errors import OutOfStep, Refused, Temporary
+from blizzard.operate.realign import Realigned, realign
+from blizzard.operate.transfer import export_position, import_position
 from blizzard.quarantine import contents
 from blizzard.tasks.quarantine import Selection
 from tests.flows.backups import (
@@ -28,7 +29,7 @@ from tests.flows.backups import (
     realigned,
     three_batches,
 )
-from tests.flows.in_process import Flow, actions_of, clean_up_log, info, log_file, newest, write_raw
+from tests.flows.in_process import Flow, Told, actions_of, clean_up_log, info, log_file, newest, write_raw
 from tests.flows.replaying import HOPELESS, in_quarantine, mendable, newest_position, quarantined_flow, replay_in
 from tests.ingesting import ids
 from tests.operate.test_rollback import roll_back
@@ -289,3 +290,21 @@ def test_a_ledger_in_the_commit_of_another_writer_makes_no_orphans(tmp_path: Pat
     put_back(flow, "quarantine-1")
     realigned(flow, accepts_loss=True)
     assert (live(flow), orphans(flow)) == (lines(1), [])
+
+
+def test_an_import_beside_a_quarantine_that_is_ahead_is_done_and_told(tmp_path: Path) -> None:
+    """To end as refused would be untrue: it is committed. The next run refuses, and realigning mends it."""
+    flow = three_batches(tmp_path)
+    put_back(flow, "table-1")
+    kept, told = export_position(flow.open(), "p"), Told()
+    before = newest(flow.table)
+    import_position(flow.open(), kept, quarantine=flow.quarantine, replaces=True, emit=told.see)
+    assert newest(flow.table) == before + 1
+    assert "blizzard dlq realign" in told.warnings[0]
+    with pytest.raises(OutOfStep) as refused:
+        flow.run()
+    assert refused.value.kind == "quarantine_ahead"
+    realign(flow.open(), flow.quarantine, pipeline="p")
+    flow.run()
+    assert ids(flow.table) == [1, 2, 3]
+    assert len([row for row in flow.quarantined() if not row["orphaned"]]) == 3

@@ -19,10 +19,11 @@ from blizzard.core.ledger import decode_ledger
 from blizzard.core.position import Position
 from blizzard.errors import Fenced, Refused
 from blizzard.faults import InjectedFault
-from blizzard.operate.replay import QuarantineIngestor, Replayed
+from blizzard.operate.replay import Replayed
 from blizzard.quarantine import contents
 from blizzard.quarantine import files as quarantine_files
 from blizzard.quarantine import table as delta_quarantine
+from blizzard.quarantine.ingestor import QuarantineIngestor
 from blizzard.tasks.quarantine import Selection
 from blizzard.testing.positions import changed
 from tests.flows.in_process import Flow, newest

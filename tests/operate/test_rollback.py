@@ -13,11 +13,11 @@ from deltalake import DeltaTable
 
 from blizzard import faults
 from blizzard.cli.main import main
+from blizzard.core.commit import CommitRequest
 from blizzard.core.plan import Limits
 from blizzard.errors import Refused
-from blizzard.operate.positions import export_position, import_position
 from blizzard.operate.rollback import apply_rollback, prepare_rollback
-from blizzard.run.ports import CommitRequest
+from blizzard.operate.transfer import export_position, import_position
 from tests.delta.test_hostile_log import change_payload, clean_up
 from tests.failing import ends_with
 from tests.flows.in_process import BEGINNING, Flow, newest, touch_again, write_foreign
@@ -52,7 +52,7 @@ def roll_back(flow: Flow, to: int, *, with_schema: bool = False) -> tuple[int, i
         list_source=flow.source.list,
         scan_commits=100,
         clock=flow.clock,
-        progress=flow.told,
+        emit=flow.told.see,
     )
 
 
@@ -174,7 +174,7 @@ def test_a_file_rewritten_between_the_look_and_the_commit_stops_it(flow: Flow) -
             list_source=flow.source.list,
             scan_commits=100,
             clock=flow.clock,
-            progress=flow.told,
+            emit=flow.told.see,
         )
     assert error.value.kind == "rollback_files"
     assert ids(flow.table) == list(range(12))

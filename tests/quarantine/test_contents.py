@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 
 from blizzard.cli.quarantine import dispatch
 from blizzard.cli.quarantine_arguments import add_dlq_parser
+from blizzard.core.events import unheard
 from blizzard.errors import ConfigError, Refused, Temporary
 from blizzard.quarantine import contents
 from blizzard.quarantine.leaving import replay_marks, replayed_rows
 from blizzard.quarantine.table import DeltaRsQuarantine
-from blizzard.service.progress import SilentProgress
 from blizzard.store import open_store
 from blizzard.tasks.quarantine import ARROW_SCHEMA, BadRow, QuarantineWriter, Selection
 from blizzard.text.shown import printable
@@ -70,7 +70,7 @@ def add(root: str, sequence: int, rows: Sequence[BadRow], *, pipeline: str = "p"
 
 
 def quarantine(root: str) -> DeltaRsQuarantine:
-    return DeltaRsQuarantine(root=root, clock=FixedClock(), progress=SilentProgress())
+    return DeltaRsQuarantine(root=root, clock=FixedClock(), emit=unheard)
 
 
 def lines_of(root: str) -> list[int]:
@@ -250,13 +250,13 @@ def test_purge_older_keeps_to_the_moment(tmp_path: Path) -> None:
     root, month = str(tmp_path / "q"), timedelta(days=30)
     tick = timedelta(microseconds=1)
     add(root, 1, [bad(line=1, since=NOW - month - tick), bad(line=2, since=NOW - month), bad(line=3, since=NOW)])
-    assert contents.purge_older(contents.open_quarantine(root, FixedClock()), 30, **OWN) == 1
+    assert contents.purge_older(DeltaRsQuarantine(root=root, clock=FixedClock()), 30, **OWN) == 1
     assert lines_of(root) == [2, 3]
     version = DeltaTable(root).version()
-    assert contents.purge_older(contents.open_quarantine(root, FixedClock()), 30, **OWN) == 0
-    assert contents.purge_older(contents.open_quarantine(root, FixedClock()), 999_999, **OWN) == 0
+    assert contents.purge_older(DeltaRsQuarantine(root=root, clock=FixedClock()), 30, **OWN) == 0
+    assert contents.purge_older(DeltaRsQuarantine(root=root, clock=FixedClock()), 999_999, **OWN) == 0
     assert DeltaTable(root).version() == version  # nothing to delete is no commit
-    assert contents.purge_older(contents.open_quarantine(str(tmp_path / "nowhere"), FixedClock()), 30, **OWN) == 0
+    assert contents.purge_older(DeltaRsQuarantine(root=str(tmp_path / "nowhere"), clock=FixedClock()), 30, **OWN) == 0
 
 
 def test_a_purge_carries_its_own_txn_and_leaves_those_of_the_pipelines_alone(root: str) -> None:

@@ -13,7 +13,7 @@ from blizzard.core.codec import head_app_id, head_number, quarantine_app_id
 from blizzard.core.plan import Limits
 from blizzard.core.position import Position
 from blizzard.errors import Refused, Temporary
-from blizzard.operate.positions import export_position, import_position
+from blizzard.operate.transfer import export_position, import_position
 from blizzard.quarantine.contents import purge_older
 from blizzard.quarantine.table import DeltaRsQuarantine
 from tests.flows.backups import Elsewhere, add_file, lines, live, put_back, put_back_log, three_batches

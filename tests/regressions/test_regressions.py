@@ -13,19 +13,18 @@ import deltalake
 import pyarrow.parquet as pq
 import pytest
 
-from blizzard import api
 from blizzard.cli.main import main
+from blizzard.config.request import parse_start_from
 from blizzard.core.overlap import DEFAULT_PATTERN
 from blizzard.core.recover import StartFrom
 from blizzard.core.types import SourceIdentity
 from blizzard.errors import BadFile, BlizzardError, ConfigError, Temporary
-from blizzard.run.assemble import SystemClock, parse_start_from
+from blizzard.run.clock import SystemClock
 from blizzard.source.listing import list_source
 from blizzard.source.uri import default_pipeline, locate_source
 from tests.flows.in_process import (
     BEGINNING,
     Flow,
-    InProcessIngestor,
     add_action,
     info,
     log_file,
@@ -41,13 +40,8 @@ Cli = Callable[..., tuple[int, dict[str, Any], str]]
 
 
 @pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+def cli(capsys: pytest.CaptureFixture[str], in_process: None) -> Cli:
     """`blizzard run` with its tasks in this process: exit code, the last line, and stderr."""
-
-    def no_session(_session: Any, spec: Any, *, slots: int | None, **_options: Any) -> InProcessIngestor:
-        return InProcessIngestor(spec, slots or 2)
-
-    monkeypatch.setattr(api, "SparkIngestor", no_session)
 
     def call(*arguments: str) -> tuple[int, dict[str, Any], str]:
         code = main(["run", *arguments])

@@ -16,6 +16,7 @@ from blizzard.core.plan import Limits
 from blizzard.report.facts import ReportFacts
 from blizzard.report.live import collect_report
 from blizzard.report.page import render_page
+from blizzard.run.assemble import Assembly
 from tests.delta.test_hostile_log import change_payload, clean_up
 from tests.flows.histories import make_history
 from tests.flows.in_process import BEGINNING, Flow, log_file, newest, write_foreign
@@ -34,7 +35,7 @@ def flow(tmp_path: Path) -> Flow:
 
 
 def report(table: Path, **how: Any) -> ReportFacts:
-    facts = collect_report(Request(config=make_config({"table.path": str(table)})), **how)
+    facts = collect_report(Assembly(request=Request(config=make_config({"table.path": str(table)}))), **how)
     assert render_page(facts).endswith("</html>")
     return facts
 
@@ -150,7 +151,7 @@ def test_a_damaged_ledger_is_told(flow: Flow) -> None:
 def test_a_commit_that_cannot_be_read_ends_the_history_and_not_the_report(flow: Flow) -> None:
     table = flow.open()
     log_file(flow.table, 1).write_text("{nonsense\n")
-    facts = collect_report(Request(config=make_config({"table.path": str(flow.table)})), table=table)
+    facts = collect_report(Assembly(request=Request(config=make_config({"table.path": str(flow.table)}))), table=table)
     assert [row.sequence for row in facts.pipelines[0].commits] == [3, 2]
     assert "is damaged" in facts.problems[0]
     render_page(facts)

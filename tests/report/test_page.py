@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from blizzard.core.paths import Path as RecoveryPath
 from blizzard.report import words
 from blizzard.report.charts import Column, bar_chart, round_number, round_seconds
 from blizzard.report.facts import (
@@ -79,7 +80,9 @@ def pipeline(**changes: Any) -> PipelineFacts:
     made = PipelineFacts(
         name="orders",
         position=position(),
-        recovery=RecoveryNow(path="log", kind=None, sentences=("Looked.", "Decision: resume at sequence 4.")),
+        recovery=RecoveryNow(
+            path=RecoveryPath.LOG, kind=None, sentences=("Looked.", "Decision: resume at sequence 4.")
+        ),
         commits=(row(3), row(2), row(1)),
         quarantine=(BadGroup(error_kind="not_json", records=7, complete=6, files=2),),
     )
@@ -139,7 +142,7 @@ def hostile_facts() -> ReportFacts:
                     in_progress=(FileInProgress(path=HOSTILE, records=1, size_bytes=None),),
                     held=(HeldFile(path=HOSTILE, why=HOSTILE),),
                 ),
-                recovery=RecoveryNow(path=HOSTILE, kind=HOSTILE, sentences=(HOSTILE,)),
+                recovery=RecoveryNow(path=RecoveryPath.REFUSED, kind=HOSTILE, sentences=(HOSTILE,)),
                 commits=(row(1, kind=HOSTILE, run_id=HOSTILE, problem=HOSTILE),),
                 quarantine=(BadGroup(error_kind=HOSTILE, records=1, complete=1, files=1),),
             ),

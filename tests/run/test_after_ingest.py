@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from blizzard.config.load import make_config
+from blizzard.config.request import make_request
 from blizzard.core.late import LatePolicy
+from blizzard.core.ledger import LedgerEntry
 from blizzard.core.plan import Limits
 from blizzard.core.types import SourceFile
 from blizzard.errors import ConfigError, Refused
-from blizzard.run.after_ingest import Cleaned, Cleaning
-from blizzard.run.assemble import make_job
+from blizzard.run.after_ingest import Cleaning, Outcome
+from blizzard.run.assemble import Assembly
+from blizzard.source.cleaning import SourceCleaner
+from blizzard.source.listing import find_listed
+from blizzard.source.uri import locate_source
 from blizzard.store import open_store
 from blizzard.store.local import LocalStore
 from tests.flows.in_process import Flow, newest, touch_again
@@ -38,11 +45,14 @@ def flow(tmp_path: Path) -> Flow:
 
 
 def deleting(flow: Flow) -> Cleaning:
-    return Cleaning(source=flow.source.location, archive=None, keep_ms=DAY_MS)
+    return Cleaning(cleaner=SourceCleaner(source=flow.source.location, archive=None), keep_ms=DAY_MS)
 
 
 def archiving(flow: Flow) -> Cleaning:
-    return Cleaning(source=flow.source.location, archive=open_store(str(flow.folder / "kept")), keep_ms=DAY_MS)
+    return Cleaning(
+        cleaner=SourceCleaner(source=flow.source.location, archive=open_store(str(flow.folder / "kept"))),
+        keep_ms=DAY_MS,
+    )
 
 
 def sources(flow: Flow) -> list[str]:
@@ -67,7 +77,7 @@ def test_what_is_ingested_is_deleted_and_what_is_in_progress_stays(flow: Flow) -
 
 def test_nobody_goes_back_before_what_is_about_to_be_deleted(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
     """Said in one commit, done after it: whoever comes in between finds the files and may not count on them."""
-    monkeypatch.setattr(Cleaning, "run", lambda *_: Cleaned(is_complete=False))  # it died before it deleted anything
+    monkeypatch.setattr(Cleaning, "run", lambda *_: Outcome(is_complete=False))  # it died before it deleted anything
     flow.run(cleaning=deleting(flow))
     assert newest_position(flow).cleaned.due_through == 1
     with pytest.raises(Refused, match="after_ingest") as refused:
@@ -114,7 +124,7 @@ def test_a_file_that_changed_since_is_left_alone(flow: Flow) -> None:
     touch_again(flow.src / "a.ndjson", line(7))
     flow.run(cleaning=deleting(flow))
     assert sources(flow) == ["a.ndjson"]
-    assert any("a.ndjson changed after it was ingested" in warning for warning in flow.told.warnings)
+    assert any("a.ndjson is not deleted: it changed after it was ingested" in warning for warning in flow.told.warnings)
 
 
 def test_a_file_that_broke_is_kept(tmp_path: Path) -> None:
@@ -217,11 +227,55 @@ def test_a_setting_that_cannot_work_is_said(tmp_path: Path, given: dict[str, str
     keys = {key: value.format(src=tmp_path / "src") for key, value in given.items()}
     where = {"source.path": str(tmp_path / "src"), "table.path": str(tmp_path / "t")}
     with pytest.raises(ConfigError, match=word):
-        _ = make_job(make_config(where | keys)).cleaning
+        _ = Assembly(request=make_request(make_config(where | keys))).cleaning
 
 
 def test_an_archive_in_a_hidden_folder_of_the_source_is_fine(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     keys = {"after_ingest.action": "archive", "after_ingest.archive_path": str(tmp_path / "src/_old")}
     where = {"source.path": str(tmp_path / "src"), "table.path": str(tmp_path / "t")}
-    assert make_job(make_config(where | keys)).cleaning is not None
+    assert Assembly(request=make_request(make_config(where | keys))).cleaning is not None
+
+
+def test_files_of_one_name_and_time_are_all_in_the_archive(flow: Flow) -> None:
+    """A producer that writes the same name with the same time again: each version is the only copy of its records."""
+    for version in range(4):
+        path = flow.src / "a.ndjson"
+        path.write_bytes(line(50 + version) * (version + 1))
+        os.utime(path, ns=(0, 0))
+        flow.run(late=LatePolicy(rewritten="ingest", late="ingest"))
+        flow.clock.ms += 2 * DAY_MS
+        flow.run(cleaning=archiving(flow))
+    kept = sorted(path.read_bytes() for path in (flow.folder / "kept").glob("a.ndjson*"))
+    assert kept == sorted(line(50 + version) * (version + 1) for version in range(4))
+
+
+def test_two_pipelines_that_archive_one_name_at_once_keep_both_files(flow: Flow) -> None:
+    other = flow.folder / "other"
+    other.mkdir()
+    (other / "a.ndjson").write_bytes(line(99))
+    archive = open_store(str(flow.folder / "kept"))
+    entry = LedgerEntry(path="a.ndjson", size_bytes=0, etag="", from_record=0, to_record=1, finished=True, bad=0)
+    theirs = locate_source(str(other))
+    listed = find_listed(theirs, "a.ndjson")
+    assert listed is not None
+    their_entry = replace(entry, size_bytes=listed.size_bytes, etag=listed.etag)
+    copy = LocalStore.copy
+
+    def copy_in_between(self: LocalStore, name: str, target: str) -> None:
+        """Both have found the name free, as far as they could see."""
+        if self.root != str(other):
+            assert SourceCleaner(source=theirs, archive=archive).clean(their_entry).is_done
+        copy(self, name, target)
+
+    flow.run()
+    flow.clock.ms += 2 * DAY_MS
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(LocalStore, "copy", copy_in_between)
+        file = find_listed(flow.source.location, "a.ndjson")
+        assert file is not None
+        mine = replace(entry, size_bytes=file.size_bytes, etag=file.etag)
+        content = (flow.src / "a.ndjson").read_bytes()
+        assert SourceCleaner(source=flow.source.location, archive=archive).clean(mine).is_done
+    kept = {path.read_bytes() for path in (flow.folder / "kept").glob("a.ndjson*")}
+    assert kept == {content, line(99)}

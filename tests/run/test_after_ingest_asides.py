@@ -15,6 +15,7 @@ from blizzard.cli.main import main
 from blizzard.core.late import LatePolicy
 from blizzard.core.types import SourceFile
 from blizzard.run.after_ingest import Cleaning
+from blizzard.source.cleaning import SourceCleaner
 from blizzard.store import aside
 from blizzard.store.files import FileChanged
 from blizzard.store.local import LocalStore
@@ -53,7 +54,7 @@ def _no_links(source: str, target: str) -> None:
 
 
 def cleaning(flow: Flow) -> Cleaning:
-    return Cleaning(source=flow.source.location, archive=None, keep_ms=DAY_MS)
+    return Cleaning(cleaner=SourceCleaner(source=flow.source.location, archive=None), keep_ms=DAY_MS)
 
 
 def die_at(step: int, monkeypatch: pytest.MonkeyPatch, before: Callable[[str], None] = lambda _: None) -> None:

@@ -18,6 +18,7 @@ from blizzard.errors import OutOfStep, Temporary
 from blizzard.quarantine.table import DeltaRsQuarantine
 from blizzard.run.after_ingest import Cleaning
 from blizzard.run.summary import Summary
+from blizzard.source.cleaning import SourceCleaner
 from blizzard.store import open_store
 from tests.flows.backups import realigned
 from tests.flows.in_process import Flow, log_file, newest, touch_again
@@ -36,11 +37,14 @@ def flow(tmp_path: Path) -> Flow:
 
 
 def deleting(flow: Flow) -> Cleaning:
-    return Cleaning(source=flow.source.location, archive=None, keep_ms=DAY_MS)
+    return Cleaning(cleaner=SourceCleaner(source=flow.source.location, archive=None), keep_ms=DAY_MS)
 
 
 def archiving(flow: Flow) -> Cleaning:
-    return Cleaning(source=flow.source.location, archive=open_store(str(flow.folder / "kept")), keep_ms=DAY_MS)
+    return Cleaning(
+        cleaner=SourceCleaner(source=flow.source.location, archive=open_store(str(flow.folder / "kept"))),
+        keep_ms=DAY_MS,
+    )
 
 
 def clean(flow: Flow, how: Callable[[Flow], Cleaning] = deleting, **settings: Any) -> Summary:

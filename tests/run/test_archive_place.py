@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from blizzard.config.load import make_config
+from blizzard.config.request import check_archive, make_request
 from blizzard.errors import ConfigError
-from blizzard.run.assemble import check_archive, make_job, open_for_writing
+from blizzard.run.assemble import Assembly
 from blizzard.store.uri import lies_in, name_below
 
 
@@ -43,14 +44,14 @@ def places(tmp_path: Path, **given: str) -> dict[str, str]:
 def test_an_archive_in_the_wrong_place_is_refused(tmp_path: Path, archive: str, word: str) -> None:
     keys = places(tmp_path, after_ingest__archive_path=archive) | {"after_ingest.action": "archive"}
     with pytest.raises(ConfigError, match=word) as refused:
-        _ = make_job(make_config(keys)).cleaning
+        _ = Assembly(request=make_request(make_config(keys))).cleaning
     assert refused.value.kind == "usage"
 
 
 @pytest.mark.parametrize("archive", ["kept", "t_old", "src_old", "src/_old", "src/.old", "to_src/_old", "other/t"])
 def test_an_archive_elsewhere_is_fine(tmp_path: Path, archive: str) -> None:
     keys = places(tmp_path, after_ingest__archive_path=archive) | {"after_ingest.action": "archive"}
-    assert make_job(make_config(keys)).cleaning is not None
+    assert Assembly(request=make_request(make_config(keys))).cleaning is not None
 
 
 def test_an_archive_that_holds_the_source_is_refused() -> None:
@@ -62,7 +63,7 @@ def test_an_archive_that_holds_the_source_is_refused() -> None:
 def test_an_archive_in_a_quarantine_of_its_own_path_is_refused(tmp_path: Path) -> None:
     keys = places(tmp_path, after_ingest__archive_path="q/old", quarantine__path="q")
     with pytest.raises(ConfigError, match="quarantine"):
-        _ = make_job(make_config(keys | {"after_ingest.action": "archive"})).cleaning
+        _ = Assembly(request=make_request(make_config(keys | {"after_ingest.action": "archive"}))).cleaning
 
 
 @pytest.mark.parametrize("source", ["t", "t/src", "to_table/src", "t_quarantine/src", "q/src"])
@@ -70,7 +71,7 @@ def test_a_new_table_around_its_source_is_refused(tmp_path: Path, source: str) -
     keys = places(tmp_path, source__path=source, **({"quarantine__path": "q"} if source == "q/src" else {}))
     Path(keys["source.path"]).mkdir(parents=True, exist_ok=True)
     with pytest.raises(ConfigError, match="VACUUM") as refused:
-        open_for_writing(make_job(make_config(keys)))
+        Assembly(request=make_request(make_config(keys))).check_for_writing(None)
     assert refused.value.kind == "usage"
 
 
@@ -78,14 +79,16 @@ def test_a_new_table_around_its_source_is_refused(tmp_path: Path, source: str) -
 def test_a_source_that_no_vacuum_reaches_is_fine(tmp_path: Path, source: str) -> None:
     keys = places(tmp_path, source__path=source)
     Path(keys["source.path"]).mkdir(parents=True, exist_ok=True)
-    job = make_job(make_config(keys))
-    assert job.pipeline.startswith(Path(source).name.removeprefix("_"))
-    assert open_for_writing(job) is None
+    assembly = Assembly(request=make_request(make_config(keys)))
+    opened = assembly.open()
+    assert opened.pipeline.startswith(Path(source).name.removeprefix("_"))
+    assert opened.table is None
+    assembly.check_for_writing(None)
 
 
 def test_a_quarantine_in_the_table_by_way_of_a_link_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="neither may be in the other"):
-        _ = make_job(make_config(places(tmp_path, quarantine__path="to_table/q"))).quarantine_root
+        _ = make_request(make_config(places(tmp_path, quarantine__path="to_table/q"))).quarantine_root
 
 
 @pytest.mark.parametrize(

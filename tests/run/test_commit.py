@@ -15,6 +15,8 @@ import pytest
 
 from blizzard.core.batch import InconsistentReport, check_result
 from blizzard.core.codec import fence_app_id
+from blizzard.core.commit import Intent
+from blizzard.core.events import unheard
 from blizzard.core.log import CommitFacts, rewrites_table
 from blizzard.core.types import (
     BatchPlan,
@@ -29,7 +31,8 @@ from blizzard.core.types import (
 from blizzard.delta import log
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import BlizzardError, Fenced, Refused, Temporary
-from blizzard.run.landing import MAX_BATCH_AGE_MS, commit_batch
+from blizzard.quarantine.table import DeltaRsQuarantine
+from blizzard.run.commit import MAX_BATCH_AGE_MS, Committing
 from blizzard.store import open_store
 from tests.failing import ends_with
 from tests.flows.in_process import (
@@ -38,7 +41,6 @@ from tests.flows.in_process import (
     Batch,
     Flow,
     SetClock,
-    Told,
     actions_of,
     info,
     log_file,
@@ -50,9 +52,11 @@ from tests.ingesting import commit_actions, ids, write_ids
 
 
 def commit(table: DeltaRsTable, batch: Batch, *, planned_ms: int = NOW_MS, now_ms: int = NOW_MS) -> int:
-    return commit_batch(
-        table, batch.request, batch.state, planned_ms=planned_ms, attempts=2, clock=SetClock(now_ms), progress=Told()
-    )
+    clock = SetClock(now_ms)
+    quarantine = DeltaRsQuarantine(root=f"{table.root}_quarantine", clock=clock)
+    committing = Committing(table=table, quarantine=quarantine, clock=clock, emit=unheard, attempts=2)
+    intent = Intent(position=batch.state, result=batch.result, planned_ms=planned_ms)
+    return committing.commit(intent).version
 
 
 def refuses(error: type[BlizzardError], kind: str, table: DeltaRsTable, batch: Batch, **arguments: Any) -> None:

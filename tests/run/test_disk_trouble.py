@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from blizzard.cli.main import main
-from blizzard.errors import ConfigError, Temporary
+from blizzard.errors import ConfigError, Temporary, errno_of, failure_to_write, known_failure
 from blizzard.spark.ingestor import failure_of
-from blizzard.store.failures import errno_of, failure_to_write, known_failure
 from tests.flows.in_process import Flow
 from tests.ingesting import ids, write, write_ids
 

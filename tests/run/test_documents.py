@@ -15,6 +15,7 @@ import pytest
 from deltalake import DeltaTable
 
 from blizzard.config.load import make_config
+from blizzard.core.events import unheard
 from blizzard.errors import SchemaError
 from blizzard.run.infer import infer_from_source
 from blizzard.schema import ColumnPath, DeltaType, quote_name
@@ -23,7 +24,7 @@ from blizzard.schema.infer import infer_schema
 from blizzard.source.uri import locate_source
 from blizzard.tasks.policy import ParsePolicy, Unknown
 from tests.flows.documents import CLEAR_TIMES, INTEGERS, NAMES, SAMPLES, Members, Sample, compact, parse, stored
-from tests.flows.in_process import Flow, Told
+from tests.flows.in_process import Flow
 from tests.ingesting import write
 
 ADD = {"parsing": ParsePolicy(unknown=Unknown.REPORT)}
@@ -114,7 +115,7 @@ def lost_fields(flow: Flow, sample: Sample, bad: dict[int, str]) -> set[ColumnPa
 
 def infer(flow: Flow) -> str:
     config = make_config({"source.path": str(flow.src), "table.path": str(flow.table)})
-    inferred = infer_from_source(locate_source(str(flow.src)), flow.source.list(), config, Told())
+    inferred = infer_from_source(locate_source(str(flow.src)), flow.source.list(), config, unheard)
     assert inferred is not None
     assert parse_ddl(inferred.ddl) == inferred.schema
     return inferred.ddl

@@ -16,13 +16,11 @@ from deltalake import DeltaTable
 from pyspark.sql import types as spark
 
 import blizzard
-from blizzard import api
 from blizzard.cli.main import main
 from blizzard.config.load import make_config
+from blizzard.config.request import make_request
 from blizzard.errors import ConfigError, SchemaError
-from blizzard.run.assemble import make_job
 from blizzard.schema.ddl import parse_ddl, to_ddl
-from tests.flows.in_process import InProcessIngestor
 from tests.ingesting import rows
 
 
@@ -35,11 +33,6 @@ def source(tmp_path: Path) -> Path:
     (folder / "b.ndjson").write_bytes(b'not json\n{"id":2,"at":"2024-01-01T00:00:00Z"}\n')
     (folder / "c.ndjson.gz").write_bytes(gzip.compress(b'{"id":3}\n' * 100)[:-9])
     return folder
-
-
-@pytest.fixture
-def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "SparkIngestor", lambda _session, spec, slots, **_: InProcessIngestor(spec, slots or 2))
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -114,12 +107,12 @@ def test_a_schema_is_given_once(tmp_path: Path) -> None:
     where = {"source.path": str(tmp_path), "table.path": str(tmp_path / "t")}
     arrow = pa.schema([("a", pa.int8())])
     with pytest.raises(ConfigError, match="given twice"):
-        make_job(make_config(where | {"schema.ddl": "a INT"}), schema=arrow)
+        make_request(make_config(where | {"schema.ddl": "a INT"}), schema=arrow)
     for given in ({"schema.ddl": "a INT"}, {"schema.file": "s.ddl"}):
         with pytest.raises(ConfigError, match="not both"):
-            make_job(make_config(where | given | {"schema.infer": "true"}))
+            make_request(make_config(where | given | {"schema.infer": "true"}))
     with pytest.raises(ConfigError, match="not both"):
-        make_job(make_config(where | {"schema.infer": True}), schema=arrow)
+        make_request(make_config(where | {"schema.infer": True}), schema=arrow)
 
 
 def test_an_empty_source_stays_idle_and_makes_no_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

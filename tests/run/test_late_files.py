@@ -64,7 +64,7 @@ def test_a_late_file_can_be_left_out_and_is_told(flow: Flow) -> None:
 
 
 def test_more_late_files_than_a_payload_should_name_are_all_read(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blizzard.run.late._AT_ONCE", 3)
+    monkeypatch.setattr("blizzard.core.late._AT_ONCE", 3)
     for number in range(10):
         write_ids(flow.src / f"a{number}.ndjson", 100 + number, 101 + number)
     summary = flow.run(limits=Limits(max_files=2))
@@ -76,7 +76,7 @@ def test_more_late_files_than_a_payload_should_name_are_all_read(flow: Flow, mon
 def test_a_run_that_ends_before_it_has_read_them_all_leaves_them_to_the_next(
     flow: Flow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("blizzard.run.late._AT_ONCE", 2)
+    monkeypatch.setattr("blizzard.core.late._AT_ONCE", 2)
     for number in range(6):
         write_ids(flow.src / f"a{number}.ndjson", 100 + number, 101 + number)
     flow.run(limits=Limits(max_files=1), max_batches=2)

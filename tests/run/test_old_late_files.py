@@ -15,7 +15,7 @@ from blizzard.core.late import LatePolicy
 from blizzard.core.log import CommitFacts
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import BadData
-from blizzard.operate.positions import export_position, import_position
+from blizzard.operate.transfer import export_position, import_position
 from tests.flows.in_process import Flow, clean_up_log, write_foreign
 from tests.flows.replaying import newest_position
 from tests.ingesting import ids, write_ids

@@ -21,10 +21,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from blizzard.core.commit import CommitRequest
 from blizzard.delta.place import DeltaRsPlace
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import Refused, Temporary
-from blizzard.run.ports import CommitRequest
 from blizzard.schema.arrow import to_arrow
 from blizzard.schema.ddl import parse_ddl
 from blizzard.schema.derived import parse_partition_by, parse_provenance

@@ -19,8 +19,9 @@ from blizzard.core.plan import Limits
 from blizzard.core.types import BatchPlan
 from blizzard.errors import BlizzardError
 from blizzard.quarantine.table import DeltaRsQuarantine
-from blizzard.run.after_ingest import Cleaned, Cleaning
+from blizzard.run.after_ingest import Cleaning, Outcome
 from blizzard.run.summary import Summary
+from blizzard.source.cleaning import SourceCleaner
 from tests.flows.in_process import Flow, clean_up_log, newest, touch_again, write_foreign
 from tests.ingesting import line, write_ids
 
@@ -180,10 +181,11 @@ def test_what_is_settled_and_cleaned_before_the_first_batch_is_said_and_not_done
     flow.run(plans_only=True)
     assert flow.planned["settles"] == []
     write_ids(flow.src / "b.ndjson", 10, 13)
-    cleaning = Cleaning(source=flow.source.location, archive=None, keep_ms=0)
+    cleaning = Cleaning(cleaner=SourceCleaner(source=flow.source.location, archive=None), keep_ms=0)
     # As if it had died before it cleaned anything.
-    monkeypatch.setattr(Cleaning, "run", lambda *_: Cleaned(is_complete=False))
-    flow.run(cleaning=cleaning)
+    with monkeypatch.context() as patched:
+        patched.setattr(Cleaning, "run", lambda *_: Outcome(is_complete=False))
+        flow.run(cleaning=cleaning)
     flow.run(plans_only=True, cleaning=cleaning)
     assert (flow.planned["cleans_through"], flow.planned["renewal"]) == (1, True)
     assert (flow.src / "a.ndjson").exists()
@@ -208,7 +210,7 @@ def test_the_command_shows_late_files_and_that_none_matches(tmp_path: Path, caps
     write_ids(flow.src / "b.ndjson", 50, 53)
     assert main(command(flow)) == 0
     shown = capsys.readouterr().out
-    assert "late      1 files: b.ndjson" in shown
+    assert "late      1 file: b.ndjson" in shown
     assert shown.count("b.ndjson") == 2
     assert main(command(flow, "--json", "--set", "late_files.policy=fail")) == 5
     assert json.loads(capsys.readouterr().out)["error_kind"] == "late_files"

@@ -12,20 +12,20 @@ from blizzard.core.plan import Limits
 from blizzard.delta.place import DeltaRsPlace
 from blizzard.delta.table import DeltaRsTable
 from blizzard.quarantine.table import DeltaRsQuarantine
-from blizzard.run.assemble import ListedSource
-from blizzard.run.drain import run_pipeline
-from blizzard.run.ports import Background, Ports
-from blizzard.run.starting import RunSettings
+from blizzard.run.drain import drain
+from blizzard.run.ports import Background, NeverStop, Ports
+from blizzard.run.settings import RunSettings
+from blizzard.run.stream import Stream
 from blizzard.run.summary import Summary
 from blizzard.schema.layout import layout_of
 from blizzard.schema.load import load_schema
-from blizzard.service.control import NeverStop
+from blizzard.source.listed import ListedSource
 from blizzard.source.uri import locate_source
 from blizzard.store import open_store
 from blizzard.store.access import Access, make_access
 from blizzard.store.files import Store
 from blizzard.store.retry import RetryPolicy
-from blizzard.tasks.task import JobSpec
+from blizzard.tasks.spec import TaskSpec
 from tests.flows.in_process import AtOnce, Hook, InProcessIngestor, LaterSource, SetClock, Told, nothing
 from tests.ingesting import DDL, line
 from tests.s3.endpoint import S3Endpoint
@@ -89,12 +89,12 @@ class BucketFlow:
         return DeltaRsQuarantine(
             root=self.bucket.uri("table_quarantine"),
             clock=self.clock or SetClock(4_000_000_000_000),
-            progress=self.told,
+            emit=self.told.see,
             access=self.table_access,
         )
 
-    def spec(self, **changes: Any) -> JobSpec:
-        spec = JobSpec(
+    def spec(self, **changes: Any) -> TaskSpec:
+        spec = TaskSpec(
             source_root=self.bucket.uri("src"),
             source_access=self.access,
             compression="auto",
@@ -123,6 +123,7 @@ class BucketFlow:
     ) -> Summary:
         """A run as a new process would make it."""
         self.runs += 1
+        summary = Summary()
         ports = Ports(
             source=self.source,
             place=self.place,
@@ -130,12 +131,11 @@ class BucketFlow:
             ingestor=InProcessIngestor(self.spec(bad=BadPolicy()), slots, before_reading, while_reading),
             background=background or AtOnce(),
             clock=self.clock or SetClock(4_000_000_000_000),
-            progress=self.told,
             stop=NeverStop(),
+            emit=Stream(summary.see, self.told.see),
         )
         given = RunSettings(pipeline=self.pipeline, run_id=f"run{self.runs}", limits=limits or Limits())
-        summary = Summary()
-        run_pipeline(ports, replace(given, **settings), summary)
+        drain(ports, replace(given, **settings), self.place.open())
         return summary
 
     def ids(self) -> list[int]:

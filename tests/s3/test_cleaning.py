@@ -10,6 +10,7 @@ import pytest
 from blizzard.core.late import LatePolicy
 from blizzard.core.log import pipelines_of
 from blizzard.run.after_ingest import Cleaning
+from blizzard.source.cleaning import SourceCleaner
 from blizzard.store import open_store
 from blizzard.store.s3 import S3Store
 from blizzard.testing.positions import changed
@@ -70,8 +71,8 @@ def test_a_name_that_no_listing_shows_is_not_even_asked_for(
         monkeypatch.setattr(S3Store, method, call)
     archive = open_store(flow.bucket.uri("kept"), flow.access)
     _, position = pipelines_of(flow.open().scan_back())["p"]
-    cleaning = Cleaning(source=flow.source.location, archive=archive, keep_ms=DAY_MS)
-    cleaning.run(changed(position, due_through=1), list(flow.open().scan_back()), flow.told, flow.quarantine)
+    cleaning = Cleaning(cleaner=SourceCleaner(source=flow.source.location, archive=archive), keep_ms=DAY_MS)
+    cleaning.run(changed(position, due_through=1), list(flow.open().scan_back()), flow.told.see, flow.quarantine)
     assert asked == []
     keys = flow.bucket.keys()
     assert {key, "src/a.ndjson"} <= set(keys)
@@ -82,7 +83,7 @@ def test_what_lies_before_the_mark_is_cleaned_without_a_listing_of_everything(fl
     flow.src.put("b.ndjson", line(3) + b'{"id":4,"name":"' + b"x" * (1 << 21) + b'"}\n')
     flow.put("c.ndjson", 5, 8)
     flow.run(late=LARGE)
-    cleaning = Cleaning(source=flow.source.location, archive=None, keep_ms=DAY_MS)
+    cleaning = Cleaning(cleaner=SourceCleaner(source=flow.source.location, archive=None), keep_ms=DAY_MS)
     for _ in range(3):
         flow.clock.ms += 2 * DAY_MS
         flow.run(late=LARGE, cleaning=cleaning)

@@ -8,8 +8,8 @@ import pytest
 from deltalake import DeltaTable
 
 from blizzard.errors import Refused
-from blizzard.operate.positions import export_position, import_position
 from blizzard.operate.realign import realign
+from blizzard.operate.transfer import export_position, import_position
 from blizzard.store import open_store
 from blizzard.store.uri import delta_uri
 from tests.failing import ends_with

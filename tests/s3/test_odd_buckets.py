@@ -12,8 +12,9 @@ from blizzard.core.late import LatePolicy
 from blizzard.core.plan import Limits
 from blizzard.core.types import SourceFile
 from blizzard.run.after_ingest import Cleaning
-from blizzard.run.assemble import ListedSource
 from blizzard.source.buckets import _list_pages
+from blizzard.source.cleaning import SourceCleaner
+from blizzard.source.listed import ListedSource
 from blizzard.source.uri import locate_source
 from blizzard.store import open_store
 from blizzard.store.s3 import S3Store
@@ -58,7 +59,7 @@ def test_odd_names_are_archived(flow: BucketFlow, name: str) -> None:
     flow.run()
     flow.clock.ms += 2 * DAY_MS
     archive = open_store(flow.bucket.uri("kept"), flow.access)
-    flow.run(cleaning=Cleaning(source=flow.source.location, archive=archive, keep_ms=DAY_MS))
+    flow.run(cleaning=Cleaning(cleaner=SourceCleaner(source=flow.source.location, archive=archive), keep_ms=DAY_MS))
     keys = flow.bucket.keys()
     assert f"kept/{name}" in keys
     assert f"src/{name}" not in keys

@@ -11,15 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blizzard.core import observed
+from blizzard.core.observed import MAX_PATHS, Observations
 from blizzard.schema import MAX_DEPTH, DeltaSchema, DeltaType
-from blizzard.schema import evolve as evolve_module
 from blizzard.schema.evolve import (
     MAX_NAME_CHARACTERS,
     MAX_NEW_FIELDS,
-    MAX_PATHS,
     Declared,
     Evolution,
-    Observations,
     evolve_schema,
     observe,
 )
@@ -213,7 +212,7 @@ def test_the_order_of_records_and_of_merging_does_not_matter(records: list[Any])
 @given(records=RECORDS, limit=st.integers(1, 12))
 def test_nor_does_it_where_not_all_can_be_kept(records: list[Any], limit: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evolve_module, "MAX_PATHS", limit)
+        patch.setattr(observed, "MAX_PATHS", limit)
         expected = see(*records)
         assert len(expected.kinds) <= limit
         for order in permutations([see(record) for record in records]):

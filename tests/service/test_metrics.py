@@ -15,10 +15,11 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from blizzard.config.load import make_config
+from blizzard.core.events import CommitFailed, Committed, StandsAt
 from blizzard.core.position import Marks, PlannedOn, Position
 from blizzard.core.types import BatchResult, SourceIdentity
 from blizzard.errors import ConfigError
-from blizzard.service.metrics import RECOVERY_PATHS, PrometheusTelemetry
+from blizzard.service.metrics import RECOVERY_PATHS, Metrics
 
 ROOT = Path(__file__).parents[2]
 PROMISED = [
@@ -30,7 +31,7 @@ PROMISED = [
 
 def families() -> dict[str, Any]:
     """All there are, by name, whether they have a value yet or not."""
-    return {family.name: family for family in PrometheusTelemetry("p").registry.collect()}
+    return {family.name: family for family in Metrics("p").registry.collect()}
 
 
 def series() -> set[str]:
@@ -52,7 +53,7 @@ def position(sequence: int) -> Position:
     )
 
 
-def value(telemetry: PrometheusTelemetry, name: str, **labels: str) -> float | None:
+def value(telemetry: Metrics, name: str, **labels: str) -> float | None:
     return telemetry.registry.get_sample_value(f"blizzard_{name}", {"pipeline": "p"} | labels)
 
 
@@ -64,7 +65,7 @@ def test_what_was_promised_is_there_and_every_metric_says_what_it_means() -> Non
 
 
 def test_counters_are_at_zero_before_anything_happened_and_gauges_are_not_there() -> None:
-    telemetry = PrometheusTelemetry("p")
+    telemetry = Metrics("p")
     assert value(telemetry, "batch_commit_total") == 0
     assert value(telemetry, "batch_commit_failed_total") == 0
     assert [value(telemetry, "recovery_path_total", path=path) for path in RECOVERY_PATHS] == [0] * 5
@@ -74,29 +75,31 @@ def test_counters_are_at_zero_before_anything_happened_and_gauges_are_not_there(
 
 def test_the_lag_goes_on_between_commits() -> None:
     now = [1_060.0]
-    telemetry = PrometheusTelemetry("p", now_s=lambda: now[0])
+    telemetry = Metrics("p", now_s=lambda: now[0])
     assert str(value(telemetry, "checkpoint_lag_seconds")) == "nan"
     assert telemetry.lag_s is None
-    telemetry.stands_at(position(4))
+    telemetry.see(StandsAt(newest=position(4), version=4))
     assert value(telemetry, "checkpoint_lag_seconds") == 60
     now[0] = 1_100.0
-    telemetry.committed(position(5), BatchResult(), version=6, payload_bytes=10, seconds=0.1)
+    telemetry.see(
+        Committed(kind="batch", position=position(5), result=BatchResult(), version=6, payload_bytes=10, seconds=0.1)
+    )
     now[0] = 1_107.0
     assert value(telemetry, "checkpoint_lag_seconds") == 7
 
 
 def test_a_pipeline_that_has_committed_nothing_has_no_lag() -> None:
-    telemetry = PrometheusTelemetry("p")
-    telemetry.stands_at(position(0))
+    telemetry = Metrics("p")
+    telemetry.see(StandsAt(newest=position(0), version=0))
     assert str(value(telemetry, "checkpoint_lag_seconds")) == "nan"
 
 
 def test_the_textfile_is_whole_readable_by_others_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
-    telemetry, path = PrometheusTelemetry("p"), tmp_path / "blizzard.prom"
+    telemetry, path = Metrics("p"), tmp_path / "blizzard.prom"
     before = os.umask(0o077)
     try:
         telemetry.write_textfile(str(path))
-        telemetry.commit_failed()
+        telemetry.see(CommitFailed(sequence=1))
         telemetry.write_textfile(str(path))
     finally:
         os.umask(before)
@@ -109,7 +112,7 @@ def test_the_textfile_is_whole_readable_by_others_and_leaves_nothing_beside_it(t
 def test_a_textfile_that_cannot_take_the_place_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.prom").mkdir()
     with pytest.raises(OSError):
-        PrometheusTelemetry("p").write_textfile(str(tmp_path / "a.prom"))
+        Metrics("p").write_textfile(str(tmp_path / "a.prom"))
     assert os.listdir(tmp_path) == ["a.prom"]
 
 

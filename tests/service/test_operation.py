@@ -61,7 +61,7 @@ def test_a_pause_does_not_end_a_run_that_would_end_by_itself(tmp_path: Path) -> 
     for number in range(3):
         write_ids(flow.src / f"{number}.ndjson", number * 3, number * 3 + 3)
     operation = InProcessOperation(flow, ADDRESS | {"limits.max_files": 1})
-    operation.settings = {"limits": operation._job.config.batch_limits, "while_reading": operation.control.pause}
+    operation.settings = {"limits": operation._assembly.config.batch_limits, "while_reading": operation.control.pause}
     with going(operation, follows=False) as (url, thread):
         wait_until(lambda: ask(f"{url}/status").json["sequence"] == 1)
         thread.join(0.3)

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from blizzard.cli.main import main
+from blizzard.core.events import Committed, Discovered, Noted, Planned, Warned
 from blizzard.core.types import BatchPlan, BatchResult, Budget, Slice, SliceReport, TaskPlan, TaskReport
+from blizzard.service.logs import logged_as_events
 from blizzard.service.progress import JsonProgress, TerminalProgress, make_progress
+from tests.core.test_codec import example
 
 SLICE = Slice(path="a", size_bytes=1, etag="e", from_record=0)
 PLAN = BatchPlan(
@@ -23,6 +26,17 @@ REPORT = SliceReport(path="a", size_bytes=1, etag="e", from_record=0, to_record=
 RESULT = BatchResult(reports=(TaskReport(slot=0, slices=(REPORT,), bytes_read=9_000_000),))
 
 
+def committed(sequence: int, version: int) -> Committed:
+    return Committed(
+        kind="batch",
+        position=example(sequence=sequence),
+        result=RESULT,
+        version=version,
+        payload_bytes=1,
+        seconds=0.1,
+    )
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -30,10 +44,11 @@ class Terminal(io.StringIO):
 
 def run_a_batch(out: io.StringIO) -> str:
     progress = TerminalProgress(out)
-    progress.note("pipeline p")
-    progress.planned(PLAN, sequence=1, backlog_files=4)
-    progress.committed(RESULT, sequence=1, version=7)
-    progress.warn("careful")
+    progress.see(Noted(message="pipeline p"))
+    progress.see(Discovered(backlog_files=4, backlog_bytes=4))
+    progress.see(Planned(plan=PLAN, sequence=1))
+    progress.see(committed(1, 7))
+    progress.see(Warned(message="careful"))
     progress.close()
     return out.getvalue()
 
@@ -46,7 +61,7 @@ def test_a_terminal_gets_a_bar_that_redraws_itself() -> None:
 
 def test_a_log_gets_lines_and_no_control_characters() -> None:
     shown = run_a_batch(io.StringIO())
-    assert "batch 1: reading 1 of 4 files in 1 tasks\n" in shown
+    assert "batch 1: reading 1 of 4 files in 1 task\n" in shown
     assert "batch 1: committed version 7: 1,500 records in 0 files" in shown
     assert "\r" not in shown
     assert "\x1b" not in shown
@@ -67,11 +82,11 @@ def objects(text: str) -> list[dict[str, Any]]:
 def test_json_lines_say_which_run_sequence_and_batch_they_are_about() -> None:
     out = io.StringIO()
     progress = JsonProgress("orders", "r1", out)
-    progress.note("hello")
-    progress.planned(PLAN, sequence=41, backlog_files=4)
-    progress.planned(PLAN, sequence=42, backlog_files=3)
-    progress.committed(RESULT, sequence=41, version=7)  # while the next one is being read
-    progress.warn("care\nful \ud800")
+    progress.see(Noted(message="hello"))
+    progress.see(Planned(plan=PLAN, sequence=41))
+    progress.see(Planned(plan=PLAN, sequence=42))
+    progress.see(committed(41, 7))  # while the next one is being read
+    progress.see(Warned(message="care\nful \ud800"))
     said = objects(out.getvalue())
     assert {(fields["pipeline"], fields["run_id"]) for fields in said} == {("orders", "r1")}
     assert [(f["level"], f["sequence"], f["batch"]) for f in said] == [
@@ -87,7 +102,7 @@ def test_json_lines_say_which_run_sequence_and_batch_they_are_about() -> None:
 
 
 def test_what_the_stores_say_is_part_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
-    with make_progress("json", "orders", "r1"):
+    with logged_as_events(make_progress("json", "orders", "r1").see):
         logging.getLogger("blizzard.store").warning("once %s", "more")
     (said,) = objects(capsys.readouterr().err)
     assert (said["level"], said["message"], said["run_id"]) == ("warning", "once more", "r1")

@@ -13,7 +13,8 @@ from deltalake import DeltaTable
 from blizzard.core.recover import Resume
 from blizzard.errors import BlizzardError
 from blizzard.run.after_ingest import Cleaning
-from blizzard.run.starting import decide_start
+from blizzard.run.recover import decide_start
+from blizzard.source.cleaning import SourceCleaner
 from blizzard.store import open_store
 from tests.flows.backups import Elsewhere
 from tests.flows.replaying import mendable
@@ -71,7 +72,7 @@ class World:
 
     def cleaning(self, *, deletes: bool) -> Cleaning:
         archive = None if deletes else open_store(str(self.folder / "archive"))
-        return Cleaning(source=self.flow.source.location, archive=archive, keep_ms=0)
+        return Cleaning(cleaner=SourceCleaner(source=self.flow.source.location, archive=archive), keep_ms=0)
 
     # Where records are.
 

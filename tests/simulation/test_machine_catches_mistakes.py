@@ -17,15 +17,16 @@ import blizzard.core.batch
 import blizzard.core.late
 import blizzard.core.plan
 import blizzard.core.recover
-import blizzard.run.landing
-import blizzard.run.starting
+import blizzard.run.commit
+import blizzard.run.discover
+import blizzard.run.drain
+import blizzard.run.recover
 from blizzard.core.late import Scope, Unexpected, compare_with_ledgers
 from blizzard.core.look import digest_files, settled_files
 from blizzard.core.outcome import Landed, NotLanded, decide_commit_outcome
 from blizzard.core.position import Finished, Marks, RecordsRead
 from blizzard.core.types import SourceFile
 from blizzard.run.inflight import CommitQueue
-from blizzard.run.starting import Start
 from blizzard.testing.memory import MemoryQuarantine
 from tests.simulation.invariants import (
     ENDS_FOR_A_REASON,
@@ -110,13 +111,13 @@ def the_mark_passes_what_was_only_listed(_: Any, listing: Iterable[SourceFile], 
     return tuple(file.path for file in listing)
 
 
-def what_a_crash_left_pending_is_not_settled(self: Start, *given: Any) -> Any:
+def what_a_crash_left_pending_is_not_settled(*given: Any) -> Any:
     with mock.patch.object(MemoryQuarantine, "settle", return_value=None):
-        return _go_on(self, *given)
+        return _recover(*given)
 
 
 def bad_records_are_settled_before_the_commit(self: CommitQueue, intent: Any) -> Any:
-    self._ports.quarantine.settle(intent.position)
+    self._committing.quarantine.settle(intent.position)
     return _commit(self, intent)
 
 
@@ -129,7 +130,7 @@ def a_position_is_never_found(*_: Any, **__: Any) -> Any:
     return blizzard.core.recover.Fresh(marks=Marks(), start_from="beginning")
 
 
-_go_on, _commit = Start.go_on, CommitQueue._commit
+_recover, _commit = blizzard.run.recover.recover, CommitQueue._commit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +146,8 @@ class Mistake:
         return self.made.__name__
 
 
-BATCH, COMMIT, STARTING = blizzard.core.batch, blizzard.run.landing, blizzard.run.starting
+BATCH, COMMIT = blizzard.core.batch, blizzard.run.commit
+RECOVER, DISCOVER = blizzard.run.recover, blizzard.run.discover
 _LISTED: list[tuple[Any, str, Callable[..., Any], str]] = [
     (BATCH, "advance_mark", mark_is_the_latest_finished_file, MARK_IS_TRUE),
     (BATCH, "advance_mark", mark_is_the_latest_finished_file, EVERYTHING_ARRIVES),
@@ -156,14 +158,14 @@ _LISTED: list[tuple[Any, str, Callable[..., Any], str]] = [
     (COMMIT, "decide_commit_outcome", somebody_elses_commit_is_taken_for_ours, MARK_IS_TRUE),
     (COMMIT, "check_rewrites", a_restore_goes_unnoticed, RESTORE_IS_NOTICED),
     (blizzard.core.recover, "check_rewrites", a_restore_goes_unnoticed, RESTORE_IS_NOTICED),
-    (STARTING, "decide_recovery", a_position_is_never_found, ENDS_FOR_A_REASON),
-    (STARTING, "compare_with_ledgers", late_files_are_never_looked_for, EVERYTHING_ARRIVES),
-    (STARTING, "compare_with_ledgers", names_are_taken_for_compared, EVERYTHING_ARRIVES),
-    (STARTING, "compare_with_ledgers", every_file_before_the_mark_is_late, NO_RECORD_TWICE),
-    (STARTING, "compare_with_ledgers", every_file_before_the_mark_is_late, NOTHING_LATE_IS_LEFT),
-    (STARTING, "plan_listing", the_whole_source_is_never_listed, EVERYTHING_ARRIVES),
+    (RECOVER, "decide_recovery", a_position_is_never_found, ENDS_FOR_A_REASON),
+    (DISCOVER, "compare_with_ledgers", late_files_are_never_looked_for, EVERYTHING_ARRIVES),
+    (DISCOVER, "compare_with_ledgers", names_are_taken_for_compared, EVERYTHING_ARRIVES),
+    (DISCOVER, "compare_with_ledgers", every_file_before_the_mark_is_late, NO_RECORD_TWICE),
+    (DISCOVER, "compare_with_ledgers", every_file_before_the_mark_is_late, NOTHING_LATE_IS_LEFT),
+    (DISCOVER, "plan_listing", the_whole_source_is_never_listed, EVERYTHING_ARRIVES),
     (blizzard.core.late, "_compares_names", names_are_never_compared, EVERYTHING_ARRIVES),
-    (Start, "go_on", what_a_crash_left_pending_is_not_settled, QUARANTINE_IN_STEP),
+    (blizzard.run.drain, "recover", what_a_crash_left_pending_is_not_settled, QUARANTINE_IN_STEP),
     (CommitQueue, "_commit", bad_records_are_settled_before_the_commit, QUARANTINE_IN_STEP),
     (CommitQueue, "_commit", bad_records_are_settled_by_the_next_run_only, QUARANTINE_IN_STEP),
     (MemoryQuarantine, "settle", pending_bad_records_are_forgotten, QUARANTINE_IN_STEP),
@@ -207,6 +209,6 @@ def test_the_machine_catches(mistake: Mistake, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_mistake_that_only_fails_is_not_taken_for_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """As one did for a while that no longer fitted the function it stood for."""
-    monkeypatch.setattr(STARTING, "compare_with_ledgers", lambda listing, position, commits: Unexpected())
+    monkeypatch.setattr(DISCOVER, "compare_with_ledgers", lambda listing, position, commits: Unexpected())
     with pytest.raises(TypeError, match="positional"):
         run_state_machine_as_test(PipelineMachine, settings=SEARCH)

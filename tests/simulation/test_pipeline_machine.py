@@ -19,12 +19,10 @@ from blizzard.core.log import pipelines_of
 from blizzard.core.plan import Limits
 from blizzard.core.position import Marks
 from blizzard.errors import BlizzardError, Fenced, Refused, Temporary
-from blizzard.run.drain import run_pipeline
-from blizzard.run.ports import Ports
-from blizzard.run.starting import RunSettings
+from blizzard.run.drain import drain
+from blizzard.run.ports import NeverStop, Ports
+from blizzard.run.settings import RunSettings
 from blizzard.run.summary import Summary
-from blizzard.service.control import NeverStop
-from blizzard.service.progress import SilentProgress
 from blizzard.testing.memory import (
     BREAK,
     IDENTITY,
@@ -108,8 +106,8 @@ class PipelineMachine(RuleBasedStateMachine):
             ingestor=MemoryIngestor(self.world, data.draw(st.integers(1, 3), "slots"), appetite, fault),
             background=MemoryBackground(lambda: data.draw(st.booleans(), "commit at once")),
             clock=MemoryClock(self.world),
-            progress=SilentProgress(),
             stop=NeverStop(),
+            emit=summary.see,
         )
         inflight = data.draw(st.integers(1, 3), "in flight")
         run_settings = RunSettings(
@@ -122,7 +120,7 @@ class PipelineMachine(RuleBasedStateMachine):
         )
         self.depth += 1
         try:
-            run_pipeline(ports, run_settings, summary)
+            drain(ports, run_settings, ports.place.open())
         except BlizzardError as e:
             # One driver inside another: what it ends with is for the other to take, or not.
             if self.depth == 1 and e.kind not in ends_with:

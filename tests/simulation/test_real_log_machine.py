@@ -23,7 +23,7 @@ from blizzard.core.late import LatePolicy
 from blizzard.core.log import fence_version
 from blizzard.core.plan import Limits
 from blizzard.errors import BlizzardError, Fenced, Refused
-from blizzard.operate.positions import export_position, import_position
+from blizzard.operate.transfer import export_position, import_position
 from tests.delta.test_hostile_log import change_payload
 from tests.flows.in_process import Flow, clean_up_log, newest, write_foreign
 from tests.ingesting import ids, write_ids

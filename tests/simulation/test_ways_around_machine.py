@@ -25,7 +25,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from blizzard import faults
 from blizzard.core.plan import Limits
 from blizzard.errors import BlizzardError, ConfigError, Fenced, Refused, Temporary
-from blizzard.operate.positions import export_position, import_position
+from blizzard.operate.transfer import export_position, import_position
 from blizzard.quarantine import contents
 from blizzard.tasks.quarantine import Selection
 from tests.flows.backups import Elsewhere

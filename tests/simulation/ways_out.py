@@ -12,10 +12,11 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from blizzard.config.load import make_config
+from blizzard.config.request import make_request
 from blizzard.errors import Refused
 from blizzard.operate.positions import Edit, apply_edit, plan_reset, plan_skip
 from blizzard.operate.realign import realign
-from blizzard.run.assemble import make_job
+from blizzard.run.assemble import Assembly
 from tests.flows.in_process import Flow
 from tests.flows.replaying import STRICT
 from tests.operate.test_rollback import roll_back
@@ -84,10 +85,10 @@ def _do(flow: Flow, way: Way) -> None:
 def edit(flow: Flow, action: str, path: str) -> None:
     """`checkpoint reset` from where the file stands, or `checkpoint skip`."""
     given = {"source.path": str(flow.src), "table.path": str(flow.table), "quarantine.path": flow.quarantine.root}
-    job = make_job(make_config(given), pipeline=flow.pipeline)
+    assembly = Assembly(request=make_request(make_config(given), pipeline=flow.pipeline))
     table = flow.open()
 
     def plan() -> Edit:
-        return plan_reset(job, table, path, None) if action == "reset" else plan_skip(job, table, path)
+        return plan_reset(assembly, table, path, None) if action == "reset" else plan_skip(assembly, table, path)
 
-    apply_edit(job, table, plan(), plan)
+    apply_edit(assembly, table, plan(), plan)

@@ -14,23 +14,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.config.load import make_config
+from blizzard.core.events import Event, Noted, Warned
 from blizzard.errors import BadData, SchemaError
 from blizzard.run.infer import InferredSchema, infer_from_source, parse_record
-from blizzard.service.progress import SilentProgress
 from blizzard.source.listing import list_source
 from blizzard.source.sample import Sample, spread
 from blizzard.source.uri import locate_source
 
 
-class Notes(SilentProgress):
+class Notes:
     def __init__(self) -> None:
         self.said: list[str] = []
 
-    def note(self, message: str) -> None:
-        self.said.append(message)
-
-    def warn(self, message: str) -> None:
-        self.said.append(f"warning: {message}")
+    def see(self, event: Event) -> None:
+        match event:
+            case Noted():
+                self.said.append(event.message)
+            case Warned():
+                self.said.append(f"warning: {event.message}")
+            case _:
+                raise AssertionError(event)
 
 
 def lines(name: str, *numbers: int) -> bytes:
@@ -63,7 +66,7 @@ def sample(folder: Path, *, files: int = 20, records: int = 10_000, max_record_b
 def infer(folder: Path, notes: Notes | None = None, **options: Any) -> InferredSchema | None:
     location = locate_source(str(folder))
     config = make_config({f"schema.{key}": value for key, value in options.items()})
-    return infer_from_source(location, list_source(location), config, notes or Notes())
+    return infer_from_source(location, list_source(location), config, (notes or Notes()).see)
 
 
 def inferred(folder: Path, **options: Any) -> InferredSchema:

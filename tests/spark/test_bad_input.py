@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import blizzard
-import blizzard.service.progress
+from blizzard.core.events import Event, Warned
 from blizzard.errors import BadFile, BadRecord, BlizzardError, ConfigError, SchemaError
 from tests.ingesting import ids, ingest, line, write, write_ids
 
@@ -237,7 +237,7 @@ def test_null_in_a_not_null_column_is_a_bad_record(spark: Any, tmp_path: Path) -
 def test_a_file_that_grows_after_it_was_listed_does_not_stop_the_others(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from blizzard.run.assemble import ListedSource
+    from blizzard.source.listed import ListedSource
 
     path = write_ids(tmp_path / "src/a.ndjson", 0, 10)
     write_ids(tmp_path / "src/b.ndjson", 100, 110)
@@ -264,11 +264,11 @@ def test_a_file_changed_after_it_was_ingested_is_told(spark: Any, tmp_path: Path
     write_ids(path, 0, 12)
     told: list[str] = []
 
-    class Listener(blizzard.service.progress.SilentProgress):
-        def warn(self, message: str) -> None:
-            told.append(message)
+    def listen(event: Event) -> None:
+        if isinstance(event, Warned):
+            told.append(event.message)
 
-    assert ingest(spark, tmp_path, progress=Listener()).status == "idle"
+    assert ingest(spark, tmp_path, on_event=listen).status == "idle"
     assert "rewritten" in told[0]
     assert "a.ndjson" in told[0]
     (status,) = blizzard.status(str(tmp_path / "table"), source=str(tmp_path / "src")).pipelines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from blizzard import doctor
+from blizzard.operate import doctor
 from blizzard.spark.databricks import ACCESS_MODE, judge_databricks
 
 RUNTIME = {"DATABRICKS_RUNTIME_VERSION": "17.3"}

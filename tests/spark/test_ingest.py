@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import blizzard
-import blizzard.service.progress
+from blizzard.core.events import Event, Warned
 from blizzard.source import listing
 from blizzard.testing.samples import EVENT_DDL, write_events
 from tests.ingesting import DDL, commit_actions, ids, ingest, line, rows, versions, write, write_ids
@@ -151,11 +151,11 @@ def test_a_late_file_is_ingested_and_told(spark: Any, tmp_path: Path) -> None:
     write_ids(tmp_path / "src/a.ndjson", 5, 9)
     told: list[str] = []
 
-    class Listener(blizzard.service.progress.SilentProgress):
-        def warn(self, message: str) -> None:
-            told.append(message)
+    def listen(event: Event) -> None:
+        if isinstance(event, Warned):
+            told.append(event.message)
 
-    summary = ingest(spark, tmp_path, progress=Listener())
+    summary = ingest(spark, tmp_path, on_event=listen)
     assert (summary.late_files, summary.files) == (1, 1)
     assert "a.ndjson" in told[0]
     assert ids(tmp_path / "table") == list(range(9))
@@ -201,10 +201,12 @@ def test_start_from_after_a_name_skips_the_files_up_to_it_and_is_recorded(spark:
         ingest(spark, tmp_path, start_from="beginning")
     assert refused.value.kind == "start_from_rejected"
     from blizzard.config.load import make_config
+    from blizzard.config.request import Request
     from blizzard.operate.status import newest_payloads
-    from blizzard.run.assemble import open_existing
+    from blizzard.run.assemble import Assembly
 
-    found = newest_payloads(open_existing(make_config({"table.path": str(tmp_path / "table")})), summary.pipeline)
+    config = make_config({"table.path": str(tmp_path / "table")})
+    found = newest_payloads(Assembly(request=Request(config=config)).open_table(), summary.pipeline)
     assert [p["start_from"] for p in found] == ["after:a.ndjson"]
 
 
@@ -318,7 +320,8 @@ def test_what_is_committed_is_on_the_disk_first(spark: Any, tmp_path: Path, monk
     from blizzard.core.types import BatchTicket, Budget, Slice, TaskPlan
     from blizzard.schema.layout import TableLayout
     from blizzard.schema.load import load_schema
-    from blizzard.tasks.task import JobSpec, run_task
+    from blizzard.tasks.spec import TaskSpec
+    from blizzard.tasks.task import run_task
 
     source = write_ids(tmp_path / "src/a.ndjson", 0, 10)
     (tmp_path / "table").mkdir()
@@ -332,7 +335,7 @@ def test_what_is_committed_is_on_the_disk_first(spark: Any, tmp_path: Path, monk
     monkeypatch.setattr(os, "fsync", fsync)
     info = source.stat()
     piece = Slice(path="a.ndjson", size_bytes=info.st_size, etag=str(info.st_mtime_ns), from_record=0)
-    spec = JobSpec(
+    spec = TaskSpec(
         source_root=str(tmp_path / "src"),
         compression="auto",
         table_root=str(tmp_path / "table"),

@@ -12,6 +12,7 @@ import pytest
 from blizzard.core.plan import Limits
 from blizzard.errors import BlizzardError
 from blizzard.run.after_ingest import Cleaning
+from blizzard.source.cleaning import SourceCleaner
 from blizzard.store import open_store
 from tests.flows.in_process import SetClock
 from tests.ingesting import line
@@ -79,7 +80,7 @@ def test_what_is_ingested_is_archived_and_not_taken_for_new(flow: StoreFlow) -> 
     archive = open_store(flow.bucket.uri("kept"), flow.access)
     flow.clock.ms += 10_000
     flow.put("day=2/b.ndjson", 3, 6)
-    flow.run(cleaning=Cleaning(source=flow.source.location, archive=archive, keep_ms=5_000))
+    flow.run(cleaning=Cleaning(cleaner=SourceCleaner(source=flow.source.location, archive=archive), keep_ms=5_000))
     assert [file.path for file in flow.src.walk()] == ["day=2/b.ndjson"]
     assert [file.path for file in archive.walk()] == ["day=1/a #%.ndjson"]
     assert flow.run().commits == 0

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from blizzard.service.metrics import PrometheusTelemetry
+from blizzard.service.metrics import Metrics
 from blizzard.store.outputs import is_regular, is_writable, open_output
 from tests.cli.every_command import FlowWithQuarantine, call, make_flow
 
@@ -170,7 +170,7 @@ def test_metrics_go_through_a_pipe_too(tmp_path: Path) -> None:
     pipe = tmp_path / "m.prom"
     os.mkfifo(pipe)
     content = read_from(pipe)
-    PrometheusTelemetry("p").write_textfile(str(pipe))
+    Metrics("p").write_textfile(str(pipe))
     assert "blizzard_batch_commit_total" in content()
     assert stat.S_ISFIFO(os.stat(pipe).st_mode)
 

@@ -14,7 +14,8 @@ from blizzard.core.bad import BadPolicy
 from blizzard.core.types import BatchTicket, Budget, Slice, TaskPlan, TaskReport
 from blizzard.schema.layout import TableLayout
 from blizzard.schema.load import load_schema
-from blizzard.tasks.task import JobSpec, run_task
+from blizzard.tasks.spec import TaskSpec
+from blizzard.tasks.task import run_task
 from tests.ingesting import line
 
 TICKET = BatchTicket(sequence=1, planned_ms=0, table_id="t")
@@ -31,7 +32,7 @@ def run(
         info = path.stat()
         at = (start or {}).get(name, 0)
         slices.append(Slice(path=name, size_bytes=info.st_size, etag=str(info.st_mtime_ns), from_record=at))
-    spec = JobSpec(
+    spec = TaskSpec(
         source_root=str(folder),
         compression="none",
         table_root=str(folder),

@@ -16,17 +16,18 @@ from blizzard import api
 from blizzard.cli.main import main
 from blizzard.config.keys import KEYS
 from blizzard.config.load import make_config
+from blizzard.config.request import make_request
+from blizzard.core.events import Noted, Warned
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.report.facts import Live, ReportFacts
 from blizzard.report.page import render_page
-from blizzard.run.assemble import make_job
 from blizzard.run.summary import Summary
 from blizzard.service.http import Answer
 from blizzard.service.progress import JsonProgress, TerminalProgress
 from blizzard.store import open_store
 from blizzard.store.access import KNOWN_OPTIONS, Access
 from blizzard.store.retry import RetryPolicy, retried
-from blizzard.text.printing import json_text
+from blizzard.text.json import json_text
 from blizzard.text.redaction import is_secret, learn, of_one_command, redact
 from tests.cli.every_command import COMMANDS, arguments, call, make_flow, places, tree, write_config
 from tests.report.test_page import STATUS
@@ -181,8 +182,8 @@ def test_every_way_out_hides_what_was_learned(text: str) -> None:
     with of_one_command():
         learn(PLANTED)
         for progress in (TerminalProgress(out), JsonProgress("p", out=out)):
-            progress.note(text)
-            progress.warn(text)
+            progress.see(Noted(message=text))
+            progress.see(Warned(message=text))
         said = [json_text({text: [text, {"a": text}]}), str(BlizzardError(text, further=[text]))]
         said.append(Summary(error=text, table=text, unknown_fields=[text]).to_json())
         said.append(Answer.json({"error": text}).body.decode())
@@ -203,7 +204,7 @@ def test_the_python_api_does_not_repeat_a_secret(tmp_path: Path) -> None:
             api.status(str(tmp_path), options=options)
         assert_kept(str(refused.value))
     with pytest.raises(ConfigError) as refused:
-        make_job(make_config({"source.path": f"https://u:{_QUOTED}@h/x", "table.path": "t"}))
+        make_request(make_config({"source.path": f"https://u:{_QUOTED}@h/x", "table.path": "t"}))
     assert_kept(str(refused.value))
 
 
@@ -213,7 +214,7 @@ def test_an_internal_error_is_told_without_secrets(
     def fails(*_: Any, **__: Any) -> None:
         raise RuntimeError(f"{PLANTED} {_QUOTED}") from ValueError(f"https://u:{_QUOTED}@h")
 
-    monkeypatch.setattr("blizzard.cli.context.make_job", fails)
+    monkeypatch.setattr("blizzard.cli.context.make_request", fails)
     summary = tmp_path / "s.json"
     words = missing_schema(tmp_path, "--set", f"api.token={PLANTED}", "--summary", str(summary))
     for more in ([], ["--log-json"]):

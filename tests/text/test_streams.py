@@ -112,7 +112,7 @@ def test_what_is_not_foreseen_is_one_line_and_a_traceback_only_where_asked(
     def panic(_: object) -> int:
         raise Panic
 
-    monkeypatch.setattr(cli, "_dispatch", panic)
+    monkeypatch.setattr("blizzard.cli.look.dispatch", panic)
     monkeypatch.delenv("BLIZZARD_TRACEBACK", raising=False)
     assert cli.main(["status", "--table", "t"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
@@ -132,7 +132,7 @@ def test_a_run_that_is_not_foreseen_ends_in_an_object_and_one_line(
     def fail(*_: object) -> None:
         raise KeyError("nobody knows")
 
-    monkeypatch.setattr(cli, "_ingest", fail)
+    monkeypatch.setattr("blizzard.cli.run.RunCommand._ingest", fail)
     assert cli.main(["run", "--source", "s", "--table", "t", *log]) == 1
     said = capsys.readouterr()
     assert '"error_kind":"internal"' in said.out

@@ -12,6 +12,7 @@ from blizzard.config.request import Request
 from blizzard.report.facts import PipelineFacts
 from blizzard.report.live import collect_report
 from blizzard.report.page import render_page
+from blizzard.run.assemble import Assembly
 from tests.flows.histories import make_history
 from tests.report.browser.conftest import NOW_MS
 from tests.report.browser.webdriver import Browser
@@ -22,7 +23,7 @@ OUT = Path(__file__).parents[3] / "docs" / "images" / "report.png"
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         table = make_history(Path(folder), now_ms=NOW_MS)
-        facts = collect_report(Request(config=make_config({"table.path": str(table)})))
+        facts = collect_report(Assembly(request=Request(config=make_config({"table.path": str(table)}))))
         # As it would be read: four minutes after the newest commit, and from a lake.
         facts = replace(
             facts, made_at_ms=NOW_MS, table="s3://lake/sales", pipelines=tuple(map(_in_a_lake, facts.pipelines))

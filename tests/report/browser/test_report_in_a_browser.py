@@ -12,6 +12,7 @@ from blizzard.config.request import Request
 from blizzard.core.plan import Limits
 from blizzard.report.live import collect_report
 from blizzard.report.page import render_page
+from blizzard.run.assemble import Assembly
 from tests.flows.in_process import Flow
 from tests.ingesting import write_ids
 from tests.report.browser.webdriver import Browser
@@ -50,7 +51,9 @@ return low;"""
 
 
 def page_of(table: Path, folder: Path) -> str:
-    return save(render_page(collect_report(Request(config=make_config({"table.path": str(table)})))), folder)
+    return save(
+        render_page(collect_report(Assembly(request=Request(config=make_config({"table.path": str(table)}))))), folder
+    )
 
 
 def save(html: str, folder: Path) -> str:

@@ -1,0 +1,177 @@
+"""Every command and its options, without anything that takes long to import: `--help` must be quick."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NoReturn
+
+from blizzard import __version__
+from blizzard.cli.arguments import (
+    add_committer_argument,
+    add_config_arguments,
+    add_hints_argument,
+    add_ingest_arguments,
+    add_reads_again_argument,
+    add_table_arguments,
+    whole_number,
+)
+from blizzard.cli.checkpoint_arguments import add_checkpoint_actions
+from blizzard.cli.quarantine_arguments import add_dlq_parser
+from blizzard.core.kinds import Kind
+from blizzard.errors import ConfigError
+
+_SHOWN_OF_A_WORD = 300  # characters of an argument that cannot be understood
+
+_EXIT_CODES = """exit codes:
+  0 done, or nothing to do    2 usage or configuration    3 refused: unsafe state
+  4 fenced by another run     5 bad data stopped the run  75 temporary, worth a retry
+  99 nothing new (only with --exit-99-when-idle)          1 anything else"""
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message[:_SHOWN_OF_A_WORD]}. See: {self.prog} --help", kind=Kind.USAGE)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="blizzard",
+        description="Append NDJSON files to a Delta table, each record exactly once.",
+        epilog=_EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"blizzard {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    run = commands.add_parser(
+        "run",
+        help="ingest what is new, then exit",
+        description="Ingest what is new, then exit. The last line on stdout is one JSON object, on failure too.",
+        epilog=_EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_ingest_arguments(run)
+    add_reads_again_argument(run)
+    run.add_argument("--summary", metavar="URI", help="also write the final JSON object to this file")
+    run.add_argument(
+        "--attempt",
+        metavar="ID",
+        help="a word of the caller's that the final JSON object repeats, so that it is not taken for another run's",
+    )
+    run.add_argument("--max-batches", type=whole_number(1), metavar="N", help="stop after N commits")
+    run.add_argument(
+        "--accept-quarantine-loss",
+        action="store_true",
+        help="give up bad records whose pending file is gone from the quarantine table's folder",
+    )
+    run.add_argument("--follow", action="store_true", help="do not end: look again and again, until told to stop")
+    run.add_argument("--api-addr", metavar="HOST:PORT", help="serve health, metrics, status and controls while it runs")
+    run.add_argument(
+        "--log-json",
+        action="store_const",
+        const="json",
+        dest="log_format",
+        help="lines on stderr as JSON objects",
+    )
+    run.add_argument("--exit-99-when-idle", action="store_true", help="exit 99 instead of 0 when nothing was new")
+
+    plan = commands.add_parser("plan", help="show what a run would do; changes nothing")
+    add_ingest_arguments(plan)
+    add_reads_again_argument(plan)
+    plan.add_argument("--json", action="store_true", help="as one JSON object")
+
+    status = commands.add_parser("status", help="pipelines of a table, their positions and backlog")
+    add_table_arguments(status)
+    status.add_argument("--source", metavar="URI", help="also list this source and count its backlog")
+    status.add_argument("--pattern", metavar="GLOB", help="the source's pattern, if the pipeline was given one")
+    status.add_argument("--explain", action="store_true", help="what recovery would look at, decide, and why")
+
+    report = commands.add_parser(
+        "report",
+        help="one HTML page about a table and its pipelines, from the log alone",
+        description="Write one HTML page that needs nothing else: history, throughput, files in progress and held back,"
+        " quarantine, and how a start would recover and why. Changes nothing.",
+    )
+    add_table_arguments(report)
+    report.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
+    report.add_argument("--out", metavar="URI", help="where to write it (default: report.html; with --json: stdout)")
+    report.add_argument(
+        "--commits", metavar="N", type=whole_number(1), default=500, help="read the newest N commits (default: 500)"
+    )
+
+    checkpoint = commands.add_parser("checkpoint", help="look at positions, keep one, or change one")
+    add_checkpoint_actions(checkpoint.add_subparsers(dest="action", required=True, metavar="ACTION"))
+
+    files = commands.add_parser("files", help="which source file went in at which version, from the ledgers")
+    add_table_arguments(files)
+    files.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
+
+    audit = commands.add_parser(
+        "audit",
+        help="hold the whole source against what was ingested of it",
+        description="List the whole source and hold it against every ledger in the log, those of other pipelines of the"
+        " table included, against the quarantine, and against the table itself where it has the provenance column"
+        " source_file: what is in whole or in part, was given up, skipped or held back, was never ingested, ingested"
+        " twice, has changed since, or is gone. Changes nothing.",
+    )
+    add_ingest_arguments(audit)
+    audit.add_argument("--no-rows", action="store_true", help="do not read the table's own source_file column")
+    audit.add_argument("--check", action="store_true", help="exit 5 if there is anything that a person should look at")
+    audit.add_argument("--json", action="store_true", help="as one JSON object, with all names")
+
+    doctor = commands.add_parser(
+        "doctor",
+        help="is this machine, and this table, fit for a run; which committer does it need",
+        description="Look at Java, packages and a table: which committer can write it and why, whether other writers"
+        " are kept apart, what would expire. Changes nothing. Exits 3 if a run would stop.",
+    )
+    add_table_arguments(doctor)
+    add_committer_argument(doctor)
+
+    orphans = commands.add_parser(
+        "vacuum-orphans",
+        help="delete files of attempts that never committed",
+        description="Find Parquet files that blizzard wrote and no version of the table ever named. Deletes nothing"
+        " without --yes.",
+    )
+    add_table_arguments(orphans)
+    orphans.add_argument("--quarantine", metavar="URI", help="the quarantine table; default: beside the table")
+    orphans.add_argument("--older-than", metavar="AGE", default="7d", help="such as 30d; at least, and by default, 7d")
+    orphans.add_argument("--yes", action="store_true", help="delete them; without this, they are only listed")
+
+    add_dlq_parser(commands)
+
+    schema = commands.add_parser("schema", help="infer a schema from records, compare one with a table's")
+    _schema_actions(schema.add_subparsers(dest="action", required=True, metavar="ACTION"))
+    return parser
+
+
+def _schema_actions(actions: argparse._SubParsersAction[Parser]) -> None:
+    infer = actions.add_parser(
+        "infer",
+        help="print the schema that a sample of the records suggests",
+        description="Print the schema that a sample of the records suggests, as DDL. Changes nothing.",
+    )
+    infer.add_argument("--source", metavar="URI", help="folder, file or glob of NDJSON files")
+    _sample_arguments(infer)
+    add_config_arguments(infer)
+    infer.add_argument("--json", action="store_true", help="as one JSON object, with the counts of the sample")
+
+    diff = actions.add_parser(
+        "diff",
+        help="how a schema, given or inferred, differs from a table's",
+        description="How a schema, given or inferred from records, differs from a table's: 'same', or 'N differences'"
+        " and a line for each. Order and comments do not count. Exits 0 either way.",
+    )
+    add_table_arguments(diff)
+    other = diff.add_mutually_exclusive_group()
+    other.add_argument("--source", metavar="URI", help="infer the schema from this folder, file or glob")
+    other.add_argument("--schema", metavar="DDL|FILE", dest="compared", help="the schema itself")
+    _sample_arguments(diff)
+
+
+def _sample_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--pattern", metavar="GLOB", help="which files below the folder")
+    add_hints_argument(parser)
+    parser.add_argument("--sample-records", metavar="N", help="records to look at, at most (default: 10000)")
+    parser.add_argument("--sample-files", metavar="N", help="files to take them from, at most (default: 20)")

@@ -1,0 +1,55 @@
+"""`blizzard schema …`: inferred from records, or compared with a table's."""
+
+from __future__ import annotations
+
+import argparse
+
+from blizzard.cli.context import looking
+from blizzard.cli.output import output_of
+from blizzard.core.kinds import Kind
+from blizzard.errors import ConfigError, SchemaError
+from blizzard.run.assemble import Assembly
+from blizzard.run.infer import InferredSchema, infer_from_source
+from blizzard.schema.fit import schema_differences
+from blizzard.schema.layout import layout_of
+from blizzard.schema.load import load_schema
+from blizzard.service.progress import TerminalProgress
+from blizzard.text.lists import count
+
+
+def dispatch(options: argparse.Namespace) -> int:
+    return _infer(options) if options.action == "infer" else _diff(options)
+
+
+def _inferred(assembly: Assembly) -> InferredSchema:
+    location = assembly.request.source_location
+    inferred = infer_from_source(location, assembly.source.list(), assembly.config, assembly.emit)
+    if inferred is None:
+        raise SchemaError(f"there is no record in {location.root} ({location.pattern})", kind=Kind.NO_RECORDS)
+    return inferred
+
+
+def _infer(options: argparse.Namespace) -> int:
+    with looking(options, TerminalProgress().see) as assembly:
+        inferred = _inferred(assembly)
+    output_of(options).result(inferred.to_dict(), [inferred.ddl])
+    return 0
+
+
+def _diff(options: argparse.Namespace) -> int:
+    of_a_sample = (options.pattern, options.hints, options.sample_records, options.sample_files)
+    if options.compared is not None and any(option is not None for option in of_a_sample):
+        raise ConfigError("--pattern, --hints and --sample-* go with --source, not with --schema", kind=Kind.USAGE)
+    with looking(options, TerminalProgress().see) as assembly:
+        if options.compared is None and assembly.config.source.path is None:
+            raise ConfigError("--source or --schema is missing (key source.path)", kind=Kind.USAGE)
+        opened = assembly.open_table()
+        # Other columns are not read from records.
+        table = layout_of(opened.schema, opened.partition_columns).record_schema
+        if options.compared is not None:
+            differences = schema_differences(load_schema(options.compared), table)
+        else:
+            differences = schema_differences(_inferred(assembly).schema, table, called="inferred")
+    found = count(len(differences), "difference") if differences else "same"
+    output_of(options).result({"same": not differences, "differences": differences}, [found, *differences])
+    return 0

@@ -1,0 +1,43 @@
+"""An exception that nobody has raised on purpose, told in one line; its traceback where that was asked for."""
+
+from __future__ import annotations
+
+import os
+import traceback
+
+from blizzard.text.shown import shown
+
+_TRACEBACK_VARIABLE = "BLIZZARD_TRACEBACK"
+_SHOWN_CHARS = 300
+
+
+def describe_unknown(error: BaseException) -> str:
+    """One line about a mistake in blizzard, with the place where it showed."""
+    try:
+        said = " ".join(repr(error).split())
+    except Exception:  # an exception may be as broken as anything else
+        said = type(error).__name__
+    ours = [f for f in traceback.extract_tb(error.__traceback__) if f"{os.sep}blizzard{os.sep}" in f.filename]
+    where = f" at {os.path.basename(ours[-1].filename)}:{ours[-1].lineno}" if ours else ""
+    return f"not foreseen: {said[:_SHOWN_CHARS]}{where}. Please report it; {_TRACEBACK_VARIABLE}=1 shows the whole way."
+
+
+def is_traced() -> bool:
+    """Whether tracebacks were asked for."""
+    return os.environ.get(_TRACEBACK_VARIABLE, "") not in ("", "0")
+
+
+def trace_lines(error: BaseException) -> list[str]:
+    """A traceback in which only the lines of code are lines: what an error says may hold line ends."""
+    chain: list[BaseException] = []
+    one: BaseException | None = error
+    while one is not None and one not in chain:
+        chain.append(one)
+        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+    lines: list[str] = []
+    for one in reversed(chain):
+        lines += ["", "which led to:", ""] if lines else []
+        lines.append("Traceback (most recent call last):")
+        lines += [line for frame in traceback.format_tb(one.__traceback__) for line in frame.rstrip("\n").split("\n")]
+        lines.append(f"{type(one).__qualname__}: {one}")
+    return list(map(shown, lines))

@@ -1,0 +1,71 @@
+"""A commit as a value: what is wanted, and what exactly is written for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from blizzard.core.batch import Checkpoint, seal
+from blizzard.core.ledger import LedgerEntry
+from blizzard.core.position import Position
+from blizzard.core.types import BatchResult, DataFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRequest:
+    """One commit, complete: every Add, both Txns and the ledger, or nothing."""
+
+    app_id: str
+    fence_app_id: str
+    sequence: int
+    last_updated_ms: int
+    ledger: str
+    files: tuple[DataFile, ...]
+    # A rollback: these Adds are removed, and a schema is put back. Such a request is for exactly the version after the
+    # table's, and fails if that one is taken, whatever it holds.
+    removes: tuple[Mapping[str, Any], ...] = ()
+    metadata: Mapping[str, Any] | None = None
+
+    @property
+    def is_rollback(self) -> bool:
+        return bool(self.removes) or self.metadata is not None
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, files: tuple[DataFile, ...]) -> CommitRequest:
+        return cls(
+            app_id=checkpoint.app_id,
+            fence_app_id=checkpoint.fence_app_id,
+            sequence=checkpoint.position.sequence,
+            last_updated_ms=checkpoint.position.taken_at_ms,
+            ledger=checkpoint.ledger,
+            files=files,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """A commit that is wanted. `position` is the one after it, already numbered; the version that it was planned on is
+    the one that was looked at."""
+
+    position: Position
+    planned_ms: int
+    kind: str = "batch"
+    result: BatchResult = field(default_factory=BatchResult)
+    late: frozenset[str] = frozenset()
+    edited: tuple[LedgerEntry, ...] = ()  # what a person said of files
+    rolled_back_to: int | None = None
+    superseded: tuple[int, ...] = ()
+    removes: tuple[Mapping[str, Any], ...] = ()  # Adds that leave the table
+    metadata: Mapping[str, Any] | None = None
+
+    def sealed(self) -> Checkpoint:
+        return seal(
+            self.position,
+            self.result,
+            kind=self.kind,
+            rolled_back_to=self.rolled_back_to,
+            superseded=self.superseded,
+            late=self.late,
+            edited=self.edited,
+        )

@@ -1,0 +1,172 @@
+"""What happens in a run, as values. Summary, progress and metrics fold over the one stream of them.
+
+An event tells what is so; nobody decides anything by having seen one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from blizzard.core.kinds import Kind
+from blizzard.core.paths import Path
+from blizzard.core.position import Position
+from blizzard.core.types import BatchPlan, BatchResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """Something that a person may want to know."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned:
+    """Something that a person should look at, some time."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Began:
+    """A run, or a cycle of a run that follows."""
+
+    pipeline: str
+    source: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """How the position was found, or that it was refused."""
+
+    path: Path
+    seconds: float
+    has_table: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandsAt:
+    """Where the pipeline stands before anything of this run is committed. `newest` is the position in the log."""
+
+    newest: Position
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discovered:
+    """What a look at the source has shown."""
+
+    backlog_files: int
+    backlog_bytes: int
+    late: int = 0
+    rewritten: int = 0
+    held: int = 0
+    seconds: float = 0.0
+    has_table: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    plan: BatchPlan
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingested:
+    """The tasks of a batch have ended; nothing of it is committed yet."""
+
+    result: BatchResult
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnsAdded:
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownFields:
+    """Fields that records have and the table does not; each is told once."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """Bad records that are dropped because the quarantine is full."""
+
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """A position is in the log. `kind` is that of its ledger; a renewal has read nothing."""
+
+    kind: str
+    position: Position
+    result: BatchResult
+    version: int
+    payload_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitFailed:
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waited:
+    """Planning had to wait for a commit."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Files that are left to the next run: young, unreadable, or changed while they were read."""
+
+    files: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleaned:
+    """Source files that were archived or deleted, and those that stay because they have the only copy of a line."""
+
+    done: int
+    kept: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """A run, or a cycle of a run that follows, has ended in an error."""
+
+    kind: Kind
+
+
+Event = (
+    Began
+    | Noted
+    | Warned
+    | Recovered
+    | StandsAt
+    | Discovered
+    | Planned
+    | Ingested
+    | ColumnsAdded
+    | UnknownFields
+    | Rejected
+    | Committed
+    | CommitFailed
+    | Waited
+    | Held
+    | Cleaned
+    | Failed
+)
+Emit = Callable[[Event], None]
+
+
+def unheard(_: Event) -> None:
+    """For whoever has nobody to tell."""

@@ -1,0 +1,114 @@
+"""One request carried out: the table it needs, the schema of a new one, the run itself, and what is due after it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from blizzard.core.events import Began, Noted, Warned
+from blizzard.core.kinds import Kind
+from blizzard.core.late import EVERYTHING
+from blizzard.errors import SchemaError
+from blizzard.run.assemble import (
+    Assembly,
+    Opened,
+    layout_of_new_table,
+    layout_of_table,
+    parse_policy,
+    with_rescued_column,
+)
+from blizzard.run.discover import NO_FILE_MATCHES
+from blizzard.run.drain import drain
+from blizzard.run.infer import infer_from_source
+from blizzard.run.inflight import ThreadBackground
+from blizzard.run.ports import NeverStop, StopRequest
+from blizzard.run.preview import NothingRead, plan_nothing, plan_run
+from blizzard.run.stream import Stream
+from blizzard.run.summary import Summary
+from blizzard.schema import DeltaSchema
+from blizzard.schema.fit import fingerprint
+from blizzard.schema.layout import TableLayout
+
+
+class SchemaMissing(SchemaError):
+    """A new table was asked for without a schema. `ddl` is what a sample of the records suggests."""
+
+    kind = Kind.SCHEMA_MISSING
+
+    def __init__(self, ddl: str) -> None:
+        super().__init__(f"a new table needs a schema. A sample of the records suggests: {ddl}")
+        self.ddl = ddl
+
+
+def carry_out(
+    assembly: Assembly, opened: Opened, summary: Summary, *, run_id: str, stop: StopRequest | None = None
+) -> None:
+    """Drain the source. The summary is filled in even when this raises."""
+    summary.pipeline, summary.table = opened.pipeline, assembly.request.table_shown
+    assembly = replace(assembly, emit=Stream(summary.see, assembly.emit))
+    stop, started = stop or NeverStop(), time.monotonic()
+    source = assembly.request.source_location
+    assembly.emit(Began(pipeline=opened.pipeline, source=f"{source.identity.root} ({source.pattern})", run_id=run_id))
+    background = ThreadBackground()
+    try:
+        layout = _prepare(assembly, opened)
+        if layout is None:
+            summary.status, summary.recovery, summary.backlog_files = "idle", "fresh", 0
+            return
+        spec = assembly.task_spec(layout, pipeline=opened.pipeline, run_id=run_id, table=opened.table)
+        ports = assembly.ports(layout, assembly.ingestor(spec), stop=stop, background=background)
+        filled = drain(ports, assembly.settings(pipeline=opened.pipeline, run_id=run_id), opened.table)
+        if filled is not None:
+            assembly.purge_expired(opened.pipeline, filled.table_id)
+        summary.status = "stopped" if stop.requested() else "done" if summary.commits else "idle"
+    finally:
+        background.close()
+        summary.seconds = time.monotonic() - started
+
+
+def preview(assembly: Assembly, opened: Opened, *, slots: int) -> dict[str, Any]:
+    """What a run would do first, found out by the same steps, changing nothing."""
+    shown: dict[str, Any] = {"pipeline": opened.pipeline, "table": assembly.request.table_shown}
+    assembly.quarantine.open()
+    assembly.check_for_writing(opened.table)
+    layout = _layout_to_write(assembly, opened)
+    if layout is None:
+        return shown | plan_nothing(assembly.source.look(EVERYTHING))
+    nothing = NothingRead(slots=slots, schema_fingerprint=fingerprint(layout.schema))
+    ports = assembly.ports(layout, nothing, stop=NeverStop(), background=ThreadBackground())
+    return shown | plan_run(ports, assembly.settings(pipeline=opened.pipeline, run_id="plan"), opened.table)
+
+
+def _prepare(assembly: Assembly, opened: Opened) -> TableLayout | None:
+    """How rows are written. None: there is no record to write."""
+    table = opened.table
+    assembly.quarantine.open()  # what is wrong with it is better known before a commit names files in it
+    assembly.check_for_writing(table)
+    layout = _layout_to_write(assembly, opened)
+    if layout is not None and table is not None and parse_policy(assembly.config).rescues:
+        table.add_columns(with_rescued_column(table.schema), pipeline=opened.pipeline)
+        layout = layout.with_schema(table.schema)
+    return layout
+
+
+def _layout_to_write(assembly: Assembly, opened: Opened) -> TableLayout | None:
+    """The table's layout, or that of the new one. None: there is no record to write."""
+    if opened.table is not None:
+        return layout_of_table(assembly.config, opened.table)
+    schema = assembly.request.schema or _inferred_schema(assembly)
+    return None if schema is None else layout_of_new_table(assembly.config, schema)
+
+
+def _inferred_schema(assembly: Assembly) -> DeltaSchema | None:
+    """Raises with the inferred schema as a suggestion where none was asked for. None: there is no record."""
+    files = assembly.source.list()
+    inferred = infer_from_source(assembly.request.source_location, files, assembly.config, assembly.emit)
+    if inferred is None:
+        if not files:
+            assembly.emit(Warned(message=NO_FILE_MATCHES))
+        return None
+    if not assembly.config.schema.infer:
+        raise SchemaMissing(inferred.ddl)
+    assembly.emit(Noted(message=inferred.sentence))
+    return inferred.schema

@@ -1,0 +1,215 @@
+"""Step two: what there is to read. The source is listed, and held against the position and the ledgers.
+
+Late files (their mark has passed them, and nobody has read them) and rewritten ones are told, and dealt with as asked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from blizzard.core import events
+from blizzard.core.events import Emit, Warned
+from blizzard.core.kinds import Kind
+from blizzard.core.late import (
+    EVERYTHING,
+    LatePolicy,
+    Scope,
+    Unexpected,
+    Waiting,
+    after_look,
+    compare_with_ledgers,
+    find_gone,
+    plan_listing,
+    take_up,
+    wait_for,
+    without_files,
+)
+from blizzard.core.look import Listed
+from blizzard.core.plan import count_backlog, is_drained
+from blizzard.core.position import Position
+from blizzard.core.recover import StartFrom, check_in_progress
+from blizzard.core.types import SourceFile, find_file
+from blizzard.errors import BadData, ConfigError, Refused
+from blizzard.run.ports import Ports, Source, Table
+from blizzard.run.recover import Start, decide_again
+from blizzard.run.settings import RunSettings
+from blizzard.text.lists import count, some
+
+NO_FILE_MATCHES = "no file of the source matches its pattern"
+_DONE = {
+    "ingest": "read now",
+    "quarantine": "put into quarantine, unread",
+    "report": "not read again",
+    "ignore": "left out",
+}
+_ONE_BY_ONE = {
+    "late": "To read one: blizzard checkpoint reset --file NAME --from-record 0 --yes. To leave one out: blizzard"
+    " checkpoint skip --file NAME --yes. Or change the policy: ingest reads all of them, once.",
+    "rewritten": "Put the original back; or, if lines were added at its end, read those after the first N: blizzard"
+    " checkpoint reset --file NAME --from-record N --yes; or leave the table as it is: blizzard checkpoint skip --file"
+    " NAME --yes. The policy ingest reads them whole, beside the rows that are in the table already.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discovered:
+    """What there is to read, from which position on. `renewal` is why the position is to be committed once more, even
+    if nothing is read."""
+
+    position: Position
+    listed: Listed
+    found: Unexpected
+    waiting: Waiting
+    backlog: tuple[int, int]  # files and stored bytes
+    renewal: str | None = None
+
+    @property
+    def given_up(self) -> Mapping[str, str]:
+        """Files that go to quarantine unread, and why."""
+        return self.waiting.given_up
+
+    def take_up(self, position: Position, policy: LatePolicy) -> tuple[Position, Discovered]:
+        """Name waiting files in the position; and what is still waiting then."""
+        if not self.waiting.paths:
+            return position, self
+        position, waiting = take_up(position, self.waiting)
+        if not waiting.paths:
+            position = after_look(position, self.listed, self.found, policy)
+        return position, replace(self, waiting=waiting)
+
+
+def look_at_all(ports: Ports, settings: RunSettings) -> Listed:
+    """For a new table, and for a position that is taken over."""
+    listed = _look(ports, EVERYTHING)
+    _check_names(ports, settings, listed)
+    return listed
+
+
+def discover(
+    ports: Ports, settings: RunSettings, table: Table, start: Start, whole: Listed | None = None
+) -> Discovered:
+    """`whole` is a listing of everything, if there is one already."""
+    position, policy = start.position, settings.late
+    scope = plan_listing(position, policy, now_ms=ports.source.now_ms())
+    began = time.monotonic()
+    listed = whole or _look(ports, scope)
+    seconds = time.monotonic() - began
+    _check_names(ports, settings, listed)
+    if position.sequence == 0 and whole is None:  # with the names at hand more can be told about it
+        decide_again(ports, settings, table, listed.files)
+    if not is_drained(position.marks, listed.files, listed.held):
+        ports.ingestor.prepare()
+    asked_for_all = scope.is_full
+    found = compare_with_ledgers(listed, position, table.scan_back(), policy)
+    if found.unclear and not listed.is_full:  # with all names at hand more can be told
+        listed, asked_for_all = _look(ports, EVERYTHING), True
+        found = compare_with_ledgers(listed, position, table.scan_back(), policy)
+    refusal = check_in_progress(position.marks, listed.files)
+    if refusal is not None:
+        raise Refused(refusal.message, kind=refusal.kind)
+    renewal = start.renewal or _renewal(settings, position, listed, found, asked_for_all=asked_for_all)
+    _report_unexpected(ports.emit, found, policy)
+    waiting = wait_for(found, position, policy)
+    position = _without_gone(ports.emit, position, listed)
+    if not waiting.paths:
+        position = after_look(position, listed, found, policy)
+    files, stored_bytes = backlog = count_backlog(position.marks, listed.files, waiting.paths)
+    ports.emit(
+        events.Discovered(
+            backlog_files=files,
+            backlog_bytes=stored_bytes,
+            late=len(found.late),
+            rewritten=len(found.rewritten),
+            seconds=seconds,
+        )
+    )
+    return Discovered(position=position, listed=listed, found=found, waiting=waiting, backlog=backlog, renewal=renewal)
+
+
+def _look(ports: Ports, scope: Scope) -> Listed:
+    """A listing, with nothing hidden that a deletion has left half done."""
+    source: Source = ports.source
+    listed = source.look(scope)
+    if listed.asides:
+        for said in source.finish_asides(listed.asides):
+            ports.emit(Warned(message=said))
+        listed = source.look(scope)
+    return listed
+
+
+def _check_names(ports: Ports, settings: RunSettings, listed: Listed) -> None:
+    if not listed.files and listed.is_full:
+        ports.emit(Warned(message=NO_FILE_MATCHES))
+    check_start_from(settings.start_from, listed.files)
+
+
+def check_start_from(start_from: StartFrom | None, listing: Sequence[SourceFile]) -> None:
+    """A misspelt name would skip everything, or nothing."""
+    if start_from is not None and start_from.after is not None and find_file(listing, start_from.after) is None:
+        raise ConfigError(
+            f"--start-from after:{start_from.after}: there is no such file in the source", kind=Kind.USAGE
+        )
+
+
+def _renewal(
+    settings: RunSettings, position: Position, listed: Listed, found: Unexpected, *, asked_for_all: bool
+) -> str | None:
+    # A folder is listed whole by every run, asked or not: that alone is no news.
+    if asked_for_all and (position.seen.relist_names or 0) > settings.late.relist_max_names:
+        return "the whole source was listed"
+    if found.settled_names is not None and not found and found.commits_read > settings.scan_commits:
+        return "else every idle run would read all ledgers again, because a file was taken away"
+    # What is left alone is told by every run for a while, and then no longer looked for in all ledgers each time.
+    is_old_news = listed.at_ms - (position.seen.relist_watermark_ms or 0) > settings.late.grace_ms
+    if listed.is_full and (found.unclear or (is_old_news and (found.late or found.rewritten))):
+        return "what was found and is left alone need not be looked for again"
+    return None
+
+
+def _report_unexpected(emit: Emit, found: Unexpected, policy: LatePolicy) -> None:
+    """Raises where the policy is not to go on."""
+    why = "they sort at or before the mark and were never ingested"
+    _report(emit, found.late, policy.late, "late", why)
+    _report(emit, found.rewritten, policy.rewritten, "rewritten", "they changed after they were ingested")
+    _report_unclear(emit, found.unclear, policy.unclear)
+
+
+def _report(emit: Emit, paths: tuple[str, ...], policy: str, what: str, why: str) -> None:
+    if not paths:
+        return
+    if policy == "fail":
+        raise BadData(
+            f"{len(paths)} files are {what}: {why}: {some(paths)}. Nothing was read, since {what}_files.policy is fail."
+            f" {_ONE_BY_ONE[what]}",
+            kind=Kind(f"{what}_files"),
+        )
+    warn_of(emit, paths, f"{what}: {why}; {_DONE[policy]}")
+
+
+def _report_unclear(emit: Emit, paths: tuple[str, ...], policy: str) -> None:
+    if not paths:
+        return
+    if policy == "fail":
+        raise Refused(
+            f"{len(paths)} files sort at or before the mark and are younger than the last look at the whole source,"
+            f" but the ledgers that would say whether they were ingested are gone from the log: {some(paths)}. Look"
+            f" which of them the table holds. One that it holds: blizzard checkpoint skip --file NAME --yes. One that"
+            f" it does not: blizzard checkpoint reset --file NAME --from-record 0 --yes. Or all at once, for one run:"
+            f" --set late_files.unclear=ignore if it holds every one of them (others would be lost), =ingest if it"
+            f" holds none (others would be doubled).",
+            kind=Kind.LATE_UNCLEAR,
+        )
+    warn_of(emit, paths, f"late or rewritten, no ledger is left that says which; {_DONE[policy]}")
+
+
+def _without_gone(emit: Emit, position: Position, listed: Listed) -> Position:
+    gone = find_gone(position, listed)
+    warn_of(emit, gone, "gone from the source before anything of them was read")
+    return without_files(position, gone) if gone else position
+
+
+def warn_of(emit: Emit, files: Sequence[str], what: str) -> None:
+    if files:
+        emit(Warned(message=f"{count(len(files), 'file')} {'is' if len(files) == 1 else 'are'} {what}: {some(files)}"))

@@ -1,0 +1,32 @@
+"""Step three: the next batch. The decision itself is pure, in `core/plan.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from blizzard.core.kinds import Kind
+from blizzard.core.plan import Limits, TooManyPrefixes, plan_batch
+from blizzard.core.position import Marks
+from blizzard.core.types import BatchPlan, SourceFile
+from blizzard.errors import Refused
+
+
+def plan(
+    marks: Marks,
+    files: Sequence[SourceFile],
+    limits: Limits,
+    *,
+    slots: int,
+    held: Mapping[str, str],
+    given_up: Mapping[str, str],
+) -> BatchPlan:
+    try:
+        return plan_batch(marks, files, limits, slots=slots, held=held, given_up=given_up)
+    except TooManyPrefixes as e:
+        way_out = (
+            "The key of a pipeline that has begun cannot be changed. Move the parts that it has not begun into another"
+            " folder, and read that as another source, with a --pipeline name of its own"
+            if marks.prefix_marks
+            else "Choose a key with fewer values, or leave source.marks_per out"
+        )
+        raise Refused(f"{e}. Nothing more was read. {way_out}.", kind=Kind.TOO_MANY_PREFIXES) from e

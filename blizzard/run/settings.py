@@ -1,0 +1,30 @@
+"""What a run is told beside its ports: names, limits and policies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from blizzard.core.bad import BadPolicy
+from blizzard.core.late import LatePolicy
+from blizzard.core.plan import Limits
+from blizzard.core.recover import StartFrom
+from blizzard.run.after_ingest import Cleaning
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    pipeline: str
+    run_id: str
+    limits: Limits
+    bad: BadPolicy = field(default_factory=BadPolicy)
+    max_quarantined: int | None = None
+    rejects_overflow: bool = False  # else the run stops
+    scan_commits: int = 100
+    start_from: StartFrom | None = None
+    reads_again: bool = False  # what another pipeline of the table has read
+    max_batches: int | None = None
+    max_inflight: int = 2
+    max_held_files: int = 1_000
+    late: LatePolicy = field(default_factory=LatePolicy)
+    cleaning: Cleaning | None = None
+    commit_attempts: int = 8

@@ -1,0 +1,44 @@
+"""What every task of a run is told. It travels to the executors, with the credentials that were given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from blizzard.core.bad import BadPolicy
+from blizzard.schema.layout import TableLayout
+from blizzard.store import open_store
+from blizzard.store.access import NO_ACCESS, Access
+from blizzard.store.files import Store
+from blizzard.tasks.policy import ParsePolicy
+
+_BLOCK_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSpec:
+    source_root: str
+    compression: str
+    table_root: str
+    layout: TableLayout
+    pipeline: str
+    run_id: str
+    target_file_bytes: int
+    codec: str
+    max_record_bytes: int
+    indexed_columns: int
+    quarantine_root: str
+    parsing: ParsePolicy = field(default_factory=ParsePolicy)
+    bad: BadPolicy = field(default_factory=BadPolicy)
+    block_bytes: int = _BLOCK_BYTES
+    source_access: Access = NO_ACCESS
+    table_access: Access = NO_ACCESS
+    quarantine_access: Access | None = None  # None: as to the table
+
+    @property
+    def source(self) -> Store:
+        return open_store(self.source_root, self.source_access)
+
+    @property
+    def quarantine(self) -> Store:
+        access = self.table_access if self.quarantine_access is None else self.quarantine_access
+        return open_store(self.quarantine_root, access)
