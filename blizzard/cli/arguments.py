@@ -89,6 +89,14 @@ def add_reads_again_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_loss_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--accept-quarantine-loss",
+        action="store_true",
+        help="give up bad records whose file is gone from the quarantine table's folder",
+    )
+
+
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--table", metavar="URI", help="the Delta table")
     parser.add_argument("--json", action="store_true", help="as JSON")

@@ -113,6 +113,7 @@ def _import(options: argparse.Namespace) -> int:
             source_access=assembly.request.access("source", transfer.exported_source_root(content)),
             replaces=options.replace,
             is_trusted=options.unverified,
+            reads_again=options.reads_again,
             emit=assembly.emit,
         )
     output_of(options).result(

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from blizzard.cli.arguments import add_committer_argument, add_ingest_arguments, add_table_arguments, whole_number
+from blizzard.cli.arguments import (
+    add_committer_argument,
+    add_ingest_arguments,
+    add_loss_argument,
+    add_reads_again_argument,
+    add_table_arguments,
+    whole_number,
+)
 
 _ROLLBACK_HELP = """Remove what the commits after a sequence have added, and put the position back to where it was: the
 next run reads the same slices again. One commit does both, under the pipeline's next sequence. Where a RESTORE has
@@ -39,6 +46,8 @@ def add_checkpoint_actions(actions: Any) -> None:
         action="store_true",
         help="nothing is checked: you know that the table holds exactly what that position says",
     )
+    add_reads_again_argument(importing)
+    add_loss_argument(importing)
     for name, what in (
         ("reset", "read a file again: from where it broke, after what is committed of it, or from --from-record on"),
         ("skip", "do not read a file, or not any further"),

@@ -77,7 +77,7 @@ def position_before(recovery: Resume | Fresh, identity: RunIdentity, *, version:
             return replace(
                 fresh,
                 sequence=before.sequence,
-                on=replace(fresh.on, add_path=before.on.add_path),
+                on=replace(fresh.on, add_path=before.on.add_path, removed_path=before.on.removed_path),
                 begun=before.begun,
                 seen=before.seen,
                 quarantine=ForQuarantine(head=before.quarantine.head),
@@ -110,7 +110,7 @@ def next_position(
         batch_id=batch_id,
         taken_at_ms=max(now_ms, previous.taken_at_ms),  # never before the commit it stands on
         marks=marks,
-        on=replace(previous.on, add_path=result.files[0].path if result.files else previous.on.add_path),
+        on=_with_witness(previous.on, result),
         quarantine=ForQuarantine(pending=tuple(f.path for f in result.quarantine), head=previous.quarantine.head),
         seen=replace(
             previous.seen,
@@ -121,6 +121,10 @@ def next_position(
         ),
     )
     return lead_quarantine(after)
+
+
+def _with_witness(on: PlannedOn, result: BatchResult) -> PlannedOn:
+    return replace(on, add_path=result.files[0].path, removed_path=None) if result.files else on
 
 
 def _name_unread(marks: Marks, unread: Iterable[str]) -> Marks:
@@ -164,7 +168,7 @@ def rolled_back_position(current: Position, plan: RollbackPlan, *, batch_id: str
         after,
         marks=target.marks,
         seen=target.seen,  # what it says about where listing begins goes back with it
-        on=replace(after.on, add_path=target.on.add_path),
+        on=replace(after.on, add_path=target.on.add_path, removed_path=plan.removed_path),
         begun=replace(after.begun, start_from=target.begun.start_from),
         cleaned=Cleaned(
             done_through=min(current.cleaned.done_through, target.sequence),

@@ -178,6 +178,7 @@ def _position_to_json(position: Position) -> dict[str, Any]:
         "taken_at_ms": position.taken_at_ms,
         "table_id": position.on.table_id,
         "add_path": position.on.add_path,
+        **({} if position.on.removed_path is None else {"removed_path": position.on.removed_path}),
         "source": {
             "root": position.source.root,
             "pattern": position.source.pattern,
@@ -230,7 +231,16 @@ _DIGEST = re.compile(r"[0-9a-f]{1,16}:[0-9a-f]{1,16}")
 _V2_FIELDS = frozenset(
     [
         *("schema_version", "source_state", "delta_version", "pipeline", "sequence", "run_id", "batch_id"),
-        *("taken_at_ms", "table_id", "add_path", "source", "file_versions", "schema_fingerprint", "start_from"),
+        *(
+            "taken_at_ms",
+            "table_id",
+            "add_path",
+            "removed_path",
+            "source",
+            "file_versions",
+            "schema_fingerprint",
+            "start_from",
+        ),
         *("pending_quarantine", "replayed", "rolled_back", "held_back", "list_from", "relist_watermark_ms"),
         *("relist_names", "young_names", "prefix_marks", "late_from_ms", "cleaned_through", "cleaning_through"),
         *("settled_names", "names_compared_ms", "quarantine_head", "reads_again", "checksum"),
@@ -262,6 +272,7 @@ def _decode_v2(fields: dict[str, Any]) -> Position:
             delta_version=_integer(fields, "delta_version"),
             schema_fingerprint=_text(fields, "schema_fingerprint"),
             add_path=_text_or_none(fields, "add_path"),
+            removed_path=_text(fields, "removed_path") if "removed_path" in fields else None,
         ),
         begun=Begun(start_from=_text_or_none(fields, "start_from"), reads_again=_flag(fields, "reads_again")),
         seen=_seen(fields),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from blizzard.core.ledger import ledger_versions
 from blizzard.core.log import CommitFacts, fence_version, positions_in
-from blizzard.core.look import Listed, digest_count, digest_files, settled_files, settled_in, young_files
+from blizzard.core.look import Listed, digest_count, digest_files, salted, settled_files, settled_in, young_files
 from blizzard.core.position import GIVEN_UP, Marks, Position, RecordsRead, Seen, entry_bytes, prefix_of
 from blizzard.core.types import SourceFile, find_file, seen_since
 
@@ -23,6 +23,8 @@ FEW_VERSIONS = 100
 # Late files that are taken up at once: each is named in the payload until it is finished.
 _AT_ONCE = 500
 _AT_ONCE_BYTES = 48 * 1024
+# Names of files that are gone, at most: some 250 of them.
+_GONE_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,13 @@ class LatePolicy:
     grace_ms: int = GRACE_MS
     relist_max_names: int = 10_000
     relist_every_ms: int = 86_400 * 1000
+
+    @property
+    def leaves_alone(self) -> str:
+        """What of this says which late and rewritten files are left alone. A digest of names that has such files in it
+        fits only while that is so: under another policy they are to be found again. That unclear ones are left alone is
+        an answer for good."""
+        return f"{self.late} {self.rewritten}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,13 +152,24 @@ def _fitting(paths: tuple[str, ...], marks: Marks) -> tuple[str, ...]:
     return paths[: count or int(not named)]
 
 
-def find_gone(position: Position, listed: Listed) -> tuple[str, ...]:
-    """Files that were held back before anything was taken of them, and are no longer in the source."""
-    return tuple(
-        path
-        for path, progress in sorted(position.marks.in_progress.items())
-        if progress.records == 0 and find_file(listed.files, path) is None
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone:
+    """Files that were held back before anything was taken of them, and are not in the source now."""
+
+    kept: tuple[str, ...] = ()  # they stay named: only their name here says that they are not done with
+    forgotten: tuple[str, ...] = ()  # the mark has not passed them, or there are too many
+
+
+def find_gone(position: Position, listed: Listed) -> Gone:
+    kept: list[str] = []
+    forgotten: list[str] = []
+    room = _GONE_BYTES
+    for path, progress in sorted(position.marks.in_progress.items()):
+        if progress.records or find_file(listed.files, path) is not None:
+            continue
+        room -= entry_bytes(path)
+        (kept if position.marks.is_passed(path) and room >= 0 else forgotten).append(path)
+    return Gone(kept=tuple(kept), forgotten=tuple(forgotten))
 
 
 def without_files(position: Position, paths: Collection[str]) -> Position:
@@ -163,12 +183,21 @@ def after_look(position: Position, listed: Listed, found: Unexpected, policy: La
         return position
     seen = replace(position.seen, relist_watermark_ms=listed.at_ms, relist_names=len(listed.files))
     young = young_files(listed.files, replace(position, seen=seen), policy.grace_ms)
-    seen, settled = replace(seen, young_names=digest_files(young)), found.settled_names
+    digest, settled = digest_files(young), found.settled_names
+    if settled is not None and files_to_take_up(found, policy):  # they are named now
+        settled = digest_files(settled_files(listed.files, position))
+    if _is_left_alone(found, policy):
+        digest = salted(digest, policy.leaves_alone)
+        settled = None if settled is None else salted(settled, policy.leaves_alone)
+    seen = replace(seen, young_names=digest)
     if settled is not None:
-        if files_to_take_up(found, policy):  # they are named now
-            settled = digest_files(settled_files(listed.files, position))
         seen = replace(seen, settled_names=settled, names_compared_ms=listed.at_ms)
     return replace(position, seen=seen)
+
+
+def _is_left_alone(found: Unexpected, policy: LatePolicy) -> bool:
+    taken = set(files_to_take_up(found, policy))
+    return any(path not in taken for path in (*found.late, *found.rewritten))
 
 
 def compare_with_ledgers(
@@ -178,11 +207,11 @@ def compare_with_ledgers(
     digest = None
     if listed.is_full and _may_compare_names(position, policy, listed.at_ms):
         digest = digest_files(settled_files(listed.files, position))
-        if digest == position.seen.settled_names:
-            return Unexpected(settled_names=digest)  # an idle run reads no ledger
+        if position.seen.settled_names in (digest, salted(digest, policy.leaves_alone)):
+            return Unexpected(settled_names=position.seen.settled_names)  # an idle run reads no ledger
         if not _compares_names(digest, position, policy, listed.at_ms):
             digest = None
-    young = _young(listed, position, policy.grace_ms)
+    young = _young(listed, position, policy)
     unknown = dict(young) if digest is None else {file.path: file for file in settled_files(listed.files, position)}
     past = Past(position)
     rewritten = past.look_for(unknown, commits)
@@ -213,15 +242,16 @@ def _compares_names(digest: str, position: Position, policy: LatePolicy, now_ms:
     return digest_count(digest) >= digest_count(known) or _is_due(compared_ms, policy, now_ms)
 
 
-def _young(listed: Listed, position: Position, grace_ms: int) -> dict[str, SourceFile]:
+def _young(listed: Listed, position: Position, policy: LatePolicy) -> dict[str, SourceFile]:
     """Of the names that their mark has passed and the state does not name, those that may be younger than the last full
     look. A look by a clock that was ahead does not hide what came after it."""
-    looked_ms = min(position.seen.relist_watermark_ms or 0, listed.at_ms)
+    grace_ms, looked_ms = policy.grace_ms, min(position.seen.relist_watermark_ms or 0, listed.at_ms)
     known_ms, is_settled = max(looked_ms - grace_ms, position.seen.late_from_ms), settled_in(position)
     young = {file.path: file for file in seen_since(listed.files, known_ms) if is_settled(file.path)}
     # Those of the last look that are as they were then are no news.
     as_then = list(young_files(listed.files, position, grace_ms)) if young else []
-    if digest_files(as_then) == position.seen.young_names:
+    digest = digest_files(as_then)
+    if position.seen.young_names in (digest, salted(digest, policy.leaves_alone)):
         for file in as_then:
             young.pop(file.path, None)
     return young

@@ -77,7 +77,7 @@ class TableFacts:
     commits: tuple[CommitFacts, ...]
     # Read only where the JSON commits do not show the position.
     checkpoint: CheckpointFacts | None = None
-    active_adds: frozenset[str] = frozenset()  # of the Adds that the checkpoint's payloads name, those still there
+    active_adds: frozenset[str] = frozenset()  # of the files that the checkpoint's payloads name, those in the table
     # Read only where a commit after the position has taken rows away, or brought some back.
     history: History | None = None
     has_own_files: bool = False  # data files that blizzard wrote, whichever pipeline; asked where no position is found

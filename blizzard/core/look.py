@@ -62,6 +62,12 @@ def digest_files(files: Iterable[SourceFile]) -> str:
     return _add("0:0", files)
 
 
+def salted(digest: str, salt: str) -> str:
+    """Another digest, of the same files: it fits only under the same salt."""
+    count, total = digest.split(":")
+    return f"{count}:{(int(total, 16) + _hash(salt)) % (1 << 64):x}"
+
+
 def digest_count(digest: str) -> int:
     """How many files are in a digest."""
     return int(digest.split(":", maxsplit=1)[0], 16)
@@ -71,9 +77,12 @@ def _add(digest: str, files: Iterable[SourceFile]) -> str:
     count, total = (int(part, 16) for part in digest.split(":"))
     for file in files:
         count += 1
-        text = f"{file.path}\n{file.size_bytes}\n{file.etag}"
-        total += int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+        total += _hash(f"{file.path}\n{file.size_bytes}\n{file.etag}")
     return f"{count:x}:{total % (1 << 64):x}"
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
 class Look:

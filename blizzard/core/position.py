@@ -109,7 +109,11 @@ class PlannedOn:
     table_id: str
     delta_version: int  # the version that was looked at; the commit itself is a later one
     schema_fingerprint: str
-    add_path: str | None = None  # one Add of the newest commit that had any: still active unless it was rolled back
+    # Two witnesses, for when only a Delta checkpoint is left of the log. One Add of the newest commit that had any: it
+    # is part of the table, unless a RESTORE has taken it out. And a file that a rollback removed, while nothing was
+    # added since: it is not, unless a RESTORE has brought it back.
+    add_path: str | None = None
+    removed_path: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,11 +51,12 @@ def name_quarantine(position: Position, table_id: str) -> Position:
     )
 
 
-def head_after_import(imported: Position, current: Position | None, table_id: str) -> QuarantineHead | None:
-    """The quarantine stands where the table's newest position left it, not where the imported one did."""
-    if current is not None:
-        return current.quarantine.head
-    return imported.quarantine.head if imported.on.table_id == table_id else None
+def newest_of(imported: Position, current: Position | None, table_id: str) -> Position | None:
+    """Where the quarantine of this table stands: at the newest position of it, whose payload in the log may be damaged
+    and only known by the import. What that position left pending is still to be done."""
+    if imported.on.table_id != table_id:
+        return current
+    return imported if current is None or imported.sequence > current.sequence else current
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from urllib.parse import unquote
 
 from blizzard.core.codec import CodecError, decode_position, fence_app_id
 from blizzard.core.fold import CannotFold, fold_ledgers
@@ -148,21 +149,35 @@ def _from_checkpoint(
     if position.on.table_id != facts.table_id:
         return _table_replaced(position, facts, facts.checkpoint.version)
     # What was done to the table since cannot be read any more. That the data of the position is there can be.
-    if position.on.add_path is not None and position.on.add_path not in facts.active_adds:
+    doubt = _doubt_about(position, facts.active_adds)
+    if doubt is not None:
         return Refuse(
             kind=Kind.TABLE_REWRITTEN,
             message=(
                 f"the position of pipeline {pipeline!r} is in the Delta checkpoint of version"
                 f" {facts.checkpoint.version} only: sequence {position.sequence}, {describe_position(position)}. The"
-                f" commits since are gone, and {position.on.add_path}, which it added, is no longer part of the table:"
-                f" compacted, or deleted, or a RESTORE has taken it out. Look whether the table holds the records up"
-                f" to that position. If it does (it was compacted), go on from there:"
-                f" {import_commands(pipeline, position.sequence)}. If it does not, restore the table from a backup"
-                f" that does."
+                f" commits since are gone, and {doubt}. Look whether the table holds exactly the records up to that"
+                f" position. If it does, go on from there: {import_commands(pipeline, position.sequence)}. If it does"
+                f" not, restore the table from a backup that does."
             ),
         )
     refusal = check_rewrites(facts.commits) or _check_start(position, source, start_from)
     return refusal or Resume(position=position, version=facts.checkpoint.version, path=Path.DELTA_CHECKPOINT)
+
+
+def _doubt_about(position: Position, active: frozenset[str]) -> str | None:
+    """What speaks against the table holding what the position says, or that nothing speaks for it."""
+    added, removed = position.on.add_path, position.on.removed_path
+    if added is not None and unquote(added) not in active:
+        return (
+            f"{added}, which it added, is no longer part of the table: compacted, or deleted, or a RESTORE has taken it"
+            f" out"
+        )
+    if removed is not None and unquote(removed) in active:
+        return f"{removed}, which its rollback removed, is part of the table again: a RESTORE has brought it back"
+    if added is None and position.begun.start_from == IMPORTED:
+        return "it was imported from another table: nothing here says that its records are still in this one"
+    return None
 
 
 def _position_lost(facts: TableFacts, pipeline: str) -> Refuse | None:

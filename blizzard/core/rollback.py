@@ -32,6 +32,7 @@ class RollbackPlan:
     entries: tuple[LedgerEntry, ...]  # what will be read again
     records: int
     first_version: int  # the oldest commit that is taken back
+    removed_path: str | None = None  # a file that is not part of the table after this, and was before
 
     @property
     def source_files(self) -> tuple[str, ...]:
@@ -77,6 +78,7 @@ def plan_rollback(
         entries=entries_of_all(taken_back),
         records=sum(own.ledger.records for own in leaving if own.ledger is not None),
         first_version=min((own.commit.version for own in later.values()), default=judged.newest + 1),
+        removed_path=next((path for own in (*leaving, *taken_back) for path in own.actions.adds), None),
     )
 
 

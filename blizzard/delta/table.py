@@ -245,8 +245,10 @@ class DeltaRsTable:
         checkpoint = None if _is_whole(facts.commits) else self.newest_checkpoint()
         if checkpoint is None:
             return facts
-        named = {state.on.add_path for state in positions_in(checkpoint.txns)}
-        return replace(facts, checkpoint=checkpoint, active_adds=frozenset(path for path in paths if path in named))
+        witnesses = ((p.on.add_path, p.on.removed_path) for p in positions_in(checkpoint.txns))
+        named = {unquote(path) for pair in witnesses for path in pair if path is not None}
+        active = frozenset(path for path in map(unquote, paths) if path in named)
+        return replace(facts, checkpoint=checkpoint, active_adds=active)
 
     def newest_checkpoint(self) -> CheckpointFacts | None:
         """What a Delta checkpoint, or a compacted log, still says about commits whose JSON is gone."""

@@ -54,7 +54,10 @@ def plan_reset(assembly: Assembly, table: DeltaRsTable, path: str, from_record: 
 
 
 def _where_it_stands(marks: Marks, known: LedgerEntry | None, path: str) -> int:
-    """The first record that is not in the table. Its ledger may be gone; then the position knows, unless it is past."""
+    """The first record that is not in the table: as the position has it, if it names the file. Else the ledger of the
+    last time that it was read says whether it broke."""
+    if path in marks.in_progress:
+        return marks.records_read(path)
     broke = known is not None and known.broken is not None
     if known is not None and (broke or not known.finished):
         return known.to_record

@@ -127,7 +127,7 @@ def position_after(
     after = renewed_position(position, batch_id=batch_id, now_ms=now_ms)
     after = replace(
         after,
-        on=replace(after.on, add_path=result.files[0].path),
+        on=replace(after.on, add_path=result.files[0].path, removed_path=None),
         quarantine=replace(after.quarantine, pending=pending, replayed=replay_marks(chosen)),
     )
     return lead_quarantine(after)

@@ -6,6 +6,7 @@ An import is judged like the position of a run: the table must hold exactly what
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import orjson
 
@@ -14,9 +15,10 @@ from blizzard.core.events import Emit, Warned, unheard
 from blizzard.core.judge import Judged, Own, judge_history, judge_position
 from blizzard.core.kinds import Kind
 from blizzard.core.late import as_looked_at
-from blizzard.core.log import History, fence_version, payloads, standings_of
+from blizzard.core.log import History, Standing, fence_version, payloads, standings_of
 from blizzard.core.position import Cleaned, Position
-from blizzard.core.quarantine import head_after_import
+from blizzard.core.quarantine import newest_of
+from blizzard.core.readers import find_reader, refuse_second_reader
 from blizzard.core.recover import IMPORTED, Fresh, Resume, decide_recovery
 from blizzard.core.refuse import Refuse, describe_position
 from blizzard.core.rollback import check_sources
@@ -71,26 +73,29 @@ def import_position(
     source_access: Access = NO_ACCESS,
     replaces: bool,
     is_trusted: bool = False,
+    reads_again: bool = False,
     emit: Emit = unheard,
 ) -> tuple[int, int]:
     """Go on in this table from an exported position, under the pipeline's next sequence here. Unless it `is_trusted`,
     the table must hold exactly what the position says. A quarantine that does not go with it does not keep it out:
     realigning one needs a position."""
     position = _exported_position(content)
-    looked = _look(table, position, source_access, replaces=replaces, is_trusted=is_trusted)
+    given: dict[str, Any] = {"replaces": replaces, "is_trusted": is_trusted, "reads_again": reads_again}
+    looked = _look(table, position, source_access, **given)
     committing = committing_on(table, quarantine)
-    if looked.current is not None:
-        settle_replaced(quarantine, table, looked.current)
+    stands = newest_of(position, looked.current, table.table_id)
+    if stands is not None:
+        settle_replaced(quarantine, table, stands)
     before = on_this_version(looked.position, table)
-    before = replace(
-        before,
-        on=replace(before.on, add_path=None, table_id=table.table_id),
-        quarantine=replace(before.quarantine, head=head_after_import(position, looked.current, table.table_id)),
-    )
+    # What a later look may go by that the table holds its rows: of another table it is not known.
+    add_path = position.on.add_path if position.on.table_id == table.table_id else None
+    on = replace(before.on, add_path=add_path, removed_path=looked.removed_path, table_id=table.table_id)
+    head = stands.quarantine.head if stands is not None else None
+    before = replace(before, on=on, quarantine=replace(before.quarantine, head=head))
     intent = edit_intent(before, committing, goes_back_over=looked.superseded)
 
     def look_again() -> None:
-        again = _look(table, position, source_access, replaces=replaces, is_trusted=is_trusted)
+        again = _look(table, position, source_access, **given)
         # By the store's clock, an import from elsewhere begins a moment later each time.
         if replace(again, position=looked.position) != looked:
             raise changed_meanwhile()
@@ -111,10 +116,17 @@ class _Looked:
     position: Position
     current: Position | None
     superseded: range = range(0)
+    removed_path: str | None = None  # a file of what no longer counts
 
 
 def _look(
-    table: DeltaRsTable, position: Position, source_access: Access, *, replaces: bool, is_trusted: bool
+    table: DeltaRsTable,
+    position: Position,
+    source_access: Access,
+    *,
+    replaces: bool,
+    is_trusted: bool,
+    reads_again: bool,
 ) -> _Looked:
     # A table with data and no position of ours is what an import is for.
     facts = table.observe(position.pipeline, scan_commits=100)
@@ -129,8 +141,10 @@ def _look(
         )
     here = max((sequence for c in facts.commits if (sequence := fence_version(c, position.pipeline))), default=0)
     here = max(here, facts.fence or 0)
-    found = standings_of(facts.commits, facts.checkpoint).get(position.pipeline)
-    current = found.position if found is not None else None
+    standings = standings_of(facts.commits, facts.checkpoint)
+    current = standings[position.pipeline].position if position.pipeline in standings else None
+    if current is None and not (reads_again or position.begun.reads_again):
+        _require_only_reader(standings, position)
     if position.on.table_id != table.table_id:
         return _moved_here(table, position, current, here, source_access, is_trusted=is_trusted)
     history = table.history(position.pipeline, position.sequence)
@@ -144,14 +158,23 @@ def _look(
             f" again, RESTORE the table to version {back.commit.version}: the next run then goes on by itself.",
             kind=Kind.IMPORT_MISMATCH,
         )
+    removed_path = None
     if not is_trusted:
-        _require_fit(table, history, judged, position, current, source_access)
+        removed_path = _require_fit(table, history, judged, position, current, source_access)
     # An older position of this very table: what came after it no longer counts, and its bad records come again.
     return _Looked(
         position=replace(position, sequence=max(here, position.sequence)),
         current=current,
         superseded=range(position.sequence + 1, here + 1),
+        removed_path=removed_path,
     )
+
+
+def _require_only_reader(standings: dict[str, Standing], position: Position) -> None:
+    other = find_reader(standings, pipeline=position.pipeline, source=position.source)
+    if other is not None:
+        refusal = refuse_second_reader(other, position.pipeline, position.source)
+        raise Refused(refusal.message, kind=refusal.kind)
 
 
 def _moved_here(
@@ -189,8 +212,9 @@ def _require_fit(
     position: Position,
     current: Position | None,
     source_access: Access,
-) -> None:
-    """The same judgement as a run's, and where it goes back, that of a rollback that has nothing to remove."""
+) -> str | None:
+    """The same judgement as a run's, and where it goes back, that of a rollback that has nothing to remove. Then also
+    a file of what no longer counts."""
     own = judged.own.get(position.sequence) if judged is not None else None
     if history is None or judged is None or own is None or not _is_commit_of(own, position):
         raise _mismatch(
@@ -201,7 +225,7 @@ def _require_fit(
         refusal = judge_position(judged, position.sequence)
         if refusal is not None:
             raise _mismatch(position, refusal.message.rstrip("."))
-        return
+        return position.on.removed_path
     plan = plan_going_back(table, history, current, position.sequence)
     if plan.files:
         raise _mismatch(
@@ -212,6 +236,7 @@ def _require_fit(
     missing = check_sources(plan, list_source(location_of(position.source, source_access)))
     if missing is not None:
         raise Refused(missing.message, kind=missing.kind)
+    return plan.removed_path
 
 
 def _is_commit_of(own: Own, position: Position) -> bool:

@@ -206,8 +206,10 @@ def _report_unclear(emit: Emit, paths: tuple[str, ...], policy: str) -> None:
 
 def _without_gone(emit: Emit, position: Position, listed: Listed) -> Position:
     gone = find_gone(position, listed)
-    warn_of(emit, gone, "gone from the source before anything of them was read")
-    return without_files(position, gone) if gone else position
+    before = "gone from the source before anything was read of them"
+    warn_of(emit, gone.kept, f"{before}; read if they come back (blizzard checkpoint skip gives one up)")
+    warn_of(emit, gone.forgotten, f"{before}, and forgotten")
+    return without_files(position, gone.forgotten) if gone.forgotten else position
 
 
 def warn_of(emit: Emit, files: Sequence[str], what: str) -> None:

@@ -161,7 +161,13 @@ def test_a_state_too_large_for_the_log_is_not_encoded() -> None:
 def test_only_the_listed_fields_are_ever_encoded() -> None:
     # A field added to the state must be added to the codec by hand, with a look at what it could leak.
     head = QuarantineHead(batch_id="b", sequence=7)
-    optional = {"settled_names": "0:0", "names_compared_ms": 1, "reads_again": True, "head": head}
+    optional = {
+        "settled_names": "0:0",
+        "names_compared_ms": 1,
+        "reads_again": True,
+        "head": head,
+        "removed_path": "r",
+    }
     encoded = set(decode_json(encode_position(example(**optional))))
     parts = (PlannedOn, Begun, Seen, ForQuarantine, Cleaned)
     own = {f.name for f in fields(Position)} - {"marks", "on", "begun", "seen", "quarantine", "cleaned"}

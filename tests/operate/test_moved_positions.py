@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,13 @@ from blizzard.operate.transfer import export_position, import_position
 from blizzard.run.after_ingest import Cleaning
 from blizzard.source.cleaning import SourceCleaner
 from tests.failing import ends_with
+from tests.flows.backups import Elsewhere
 from tests.flows.in_process import (
     Flow,
     LaterSource,
     clean_up_log,
     info,
+    log_file,
     newest,
     touch_again,
     write_foreign,
@@ -105,6 +109,63 @@ def test_a_pending_replay_is_settled_before_an_import(tmp_path: Path, monkeypatc
     import_position(flow.open(), export_position(flow.open(), "p"), quarantine=flow.quarantine, replaces=True)
     replay_in(flow)
     assert ids(flow.table) == [0, 1, 2, 3, 4]
+
+
+def damaged(flow: Flow) -> bytes:
+    """The newest position, kept in a file; its payload in the log cannot be read any more."""
+    kept = export_position(flow.open(), "p")
+    path = log_file(flow.table, newest(flow.table))
+    path.write_text(re.sub(r'"blizzard:.{20}', lambda found: found[0][:-4] + "AAAA", path.read_text()))
+    return kept
+
+
+def test_bad_records_of_a_position_whose_payload_is_damaged_come_to_quarantine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It died before they were settled. The import alone knows of them, and the source file may be deleted next."""
+    flow = four(tmp_path)
+    write(flow.src / "9.ndjson", line(90) + b"not json\n")
+    monkeypatch.setenv("BLIZZARD_FAULT", "quarantine.before=raise")
+    with ends_with("quarantine_failed"):
+        flow.run()
+    monkeypatch.delenv("BLIZZARD_FAULT")
+    kept = damaged(flow)
+    import_position(flow.open(), kept, quarantine=flow.quarantine, replaces=True)
+    cleaning = Cleaning(cleaner=SourceCleaner(source=flow.source.location), keep_ms=0)
+    for _ in range(3):
+        flow.run(cleaning=cleaning)
+    assert [row["raw"] for row in flow.quarantined()] == [b"not json"]
+
+
+def test_what_a_replay_took_leaves_the_quarantine_though_its_payload_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = quarantined_flow(tmp_path)
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as m:
+        m.setattr("blizzard.quarantine.table.DeltaRsQuarantine._delete_from", dies)
+        with pytest.raises(KeyboardInterrupt):
+            replay_in(flow)
+    kept = damaged(flow)
+    import_position(flow.open(), kept, quarantine=flow.quarantine, replaces=True)
+    replay_in(flow, run_id="again")
+    assert ids(flow.table) == [0, 1, 2, 3, 4]
+    assert len(flow.quarantined()) == 1
+
+
+def test_an_import_makes_no_second_reader(tmp_path: Path) -> None:
+    """Its records would come into the table twice from then on."""
+    flow = four(tmp_path)
+    kept = export_position(flow.open(), "p")
+    other = replace(Elsewhere(tmp_path, pipeline="q"), table_at=tmp_path / "other")
+    other.run()
+    with pytest.raises(Refused) as refused:
+        import_position(other.open(), kept, quarantine=other.quarantine, replaces=False, is_trusted=True)
+    assert refused.value.kind == "source_read_by_other"
+    import_position(other.open(), kept, quarantine=other.quarantine, replaces=False, is_trusted=True, reads_again=True)
 
 
 def test_what_after_skipped_stays_skipped_after_an_import(tmp_path: Path) -> None:

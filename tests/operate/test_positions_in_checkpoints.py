@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
 from blizzard.core.plan import Limits
-from blizzard.errors import BlizzardError
+from blizzard.errors import BlizzardError, Refused
+from blizzard.operate.transfer import export_position, import_position
 from tests.delta.test_hostile_log import change_payload
+from tests.failing import ends_with
 from tests.flows.in_process import Flow, clean_up_log, newest, write_foreign
 from tests.flows.shell import Shell
 from tests.ingesting import commit_actions, ids, write_ids
+from tests.operate.test_rollback import roll_back
 
 
 def partly_read(folder: Path) -> Flow:
@@ -201,3 +205,62 @@ def test_a_lost_position_and_no_export_leave_another_table(tmp_path: Path, shell
     assert shell("run", "--source", str(flow.src), "--table", other, "--schema", "id BIGINT, name STRING").code == 0
     assert ids(tmp_path / "other") == list(range(7))
     assert not os.path.exists("position.json")
+
+
+def restored_and_forgotten(flow: Flow, version: int) -> None:
+    """A RESTORE that a run refuses; then somebody writes, and log cleanup takes the RESTORE out of the log."""
+    DeltaTable(str(flow.table)).restore(version)
+    with ends_with("table_rewritten"):
+        flow.run()
+    write_foreign(flow.table, 9000)
+    clean_up_log(flow.table)
+
+
+def test_a_rollback_undone_before_the_log_was_cleaned_up_is_noticed(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    for number in range(4):
+        write_ids(flow.src / f"{number}.ndjson", number, number + 1)
+        flow.run()
+    roll_back(flow, 2)
+    restored_and_forgotten(flow, 4)
+    with pytest.raises(Refused, match="which its rollback removed, is part of the table again") as refused:
+        flow.run()
+    assert refused.value.kind == "table_rewritten"
+    assert ids(flow.table) == [0, 1, 2, 3, 9000]
+
+
+def test_a_rollback_that_stands_is_gone_on_with(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    for number in range(4):
+        write_ids(flow.src / f"{number}.ndjson", number, number + 1)
+        flow.run()
+    roll_back(flow, 2)
+    write_foreign(flow.table, 9000)
+    clean_up_log(flow.table)
+    flow.run()
+    assert ids(flow.table) == [0, 1, 2, 3, 9000]
+
+
+def test_a_restore_to_before_an_imported_position_is_noticed(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    for number in range(4):
+        write_ids(flow.src / f"{number}.ndjson", number, number + 1)
+        flow.run()
+    import_position(flow.open(), export_position(flow.open(), "p"), quarantine=flow.quarantine, replaces=True)
+    restored_and_forgotten(flow, 2)
+    with pytest.raises(Refused, match="which it added, is no longer part of the table"):
+        flow.run()
+
+
+def test_a_position_of_another_table_that_only_a_checkpoint_has_proves_nothing(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    write_ids(flow.src / "0.ndjson", 0, 1)
+    flow.run()
+    kept = export_position(flow.open(), "p")
+    shutil.rmtree(flow.table)
+    write_foreign(flow.table, 0)
+    import_position(flow.open(), kept, quarantine=flow.quarantine, replaces=False, is_trusted=True)
+    write_foreign(flow.table, 9000)
+    clean_up_log(flow.table)
+    with pytest.raises(Refused, match="imported from another table"):
+        flow.run()

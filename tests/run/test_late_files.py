@@ -13,6 +13,7 @@ from blizzard.core.plan import Limits
 from blizzard.errors import BadData, Refused
 from tests.flows.in_process import Flow, clean_up_log, newest, touch_again, write_foreign
 from tests.flows.replaying import newest_position
+from tests.flows.shell import Shell
 from tests.ingesting import ids, line, write_ids
 from tests.run.test_broken_files import truncated
 
@@ -182,7 +183,8 @@ def test_an_empty_file_that_stays_empty_is_finished(flow: Flow) -> None:
     assert (summary.files, summary.held_files) == (2, 0)
 
 
-def test_a_held_file_that_vanishes_is_forgotten(flow: Flow) -> None:
+def vanished(flow: Flow) -> None:
+    """File n was held back, and the mark has passed it; then it is gone."""
     flow.run()
     flow.later_ms = 0
     (flow.src / "n.ndjson").write_bytes(b"")
@@ -192,8 +194,58 @@ def test_a_held_file_that_vanishes_is_forgotten(flow: Flow) -> None:
     (flow.src / "n.ndjson").unlink()
     write_ids(flow.src / "q.ndjson", 9, 12)
     flow.run()
-    assert dict(newest_position(flow).marks.files) == {}
     assert any("gone from the source" in warning for warning in flow.told.warnings)
+
+
+def test_a_held_file_that_vanishes_is_read_when_it_comes_back(flow: Flow) -> None:
+    """A folder that is not mounted for one run: only the position says that the file is not done with."""
+    vanished(flow)
+    assert list(newest_position(flow).marks.files) == ["n.ndjson"]
+    clean_up_log(flow.table)
+    write_ids(flow.src / "n.ndjson", 20, 23)
+    flow.later_ms = 120_000
+    flow.run()
+    assert ids(flow.table) == [0, 1, 2, *range(6, 12), 20, 21, 22, 50, 51, 52]
+
+
+def test_a_person_can_give_it_up(flow: Flow, shell: Shell) -> None:
+    vanished(flow)
+    assert shell("checkpoint", "skip", "--file", "n.ndjson", "--yes", *shell.where("--pipeline", "p")).code == 0
+    assert dict(newest_position(flow).marks.files) == {}
+
+
+def test_very_many_files_that_vanish_are_forgotten(flow: Flow) -> None:
+    """Temporary files that match the pattern would fill the position in the end."""
+    flow.run()
+    flow.later_ms = 0
+    for number in range(400):
+        (flow.src / f"n-{number:03d}-{'x' * 30}.ndjson.gz").write_bytes(b"\x1f\x8b\x08\x00")
+    write_ids(flow.src / "p.ndjson", 6, 9)
+    flow.run()
+    assert len(newest_position(flow).marks.files) == 400
+    for path in flow.src.glob("n-*"):
+        path.unlink()
+    write_ids(flow.src / "q.ndjson", 9, 12)
+    flow.run()
+    assert 100 < len(newest_position(flow).marks.files) < 300
+    assert any("forgotten" in warning for warning in flow.told.warnings)
+
+
+@pytest.mark.parametrize("kind", ["late", "rewritten"])
+def test_what_was_left_alone_is_found_again_under_another_policy(flow: Flow, kind: str) -> None:
+    """And not before: an idle run under the same policy reads no ledger."""
+    if kind == "rewritten":
+        flow.run()
+        touch_again(flow.src / "m.ndjson", line(70) + line(71))
+    write_ids(flow.src / "z.ndjson", 3, 6)
+    alone = {"late": LatePolicy(late="ignore"), "rewritten": LatePolicy()}[kind]
+    found = flow.run(late=alone)
+    assert (found.late_files, found.rewritten_files) == ((1, 0) if kind == "late" else (0, 1))
+    again = flow.run(late=alone)
+    assert (again.late_files, again.rewritten_files) == (0, 0)
+    taken = flow.run(late=LatePolicy(late="ingest", rewritten="ingest"))
+    assert taken.records == (3 if kind == "late" else 2)
+    assert flow.run(late=LatePolicy(late="ingest", rewritten="ingest")).commits == 0
 
 
 def test_a_file_that_cannot_be_read_is_passed_named_and_tried_again(flow: Flow) -> None:
