@@ -8,7 +8,7 @@ from typing import Any
 
 from blizzard.cli.context import ingesting, looking
 from blizzard.cli.look import time_text
-from blizzard.cli.output import output_of, print_verbatim
+from blizzard.cli.output import output_of, print_file
 from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError
 from blizzard.operate import positions, transfer
@@ -91,7 +91,7 @@ def _export(options: argparse.Namespace) -> int:
     with looking(options) as assembly:
         content = transfer.export_position(assembly.open_table(), options.pipeline, sequence=options.sequence)
     if options.out == "-":
-        print_verbatim(content.decode())
+        print_file(content.decode())
         return 0
     with contents.new_file(local_path(options.out, what="export"), overwrite=options.force) as file:
         file.write(content)

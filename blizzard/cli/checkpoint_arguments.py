@@ -73,6 +73,7 @@ def add_checkpoint_actions(actions: Any) -> None:
         description=_ROLLBACK_HELP,
     )
     add_ingest_arguments(rollback)
+    add_loss_argument(rollback)
     rollback.add_argument(
         "--to", metavar="N", type=whole_number(0), required=True, help="the sequence to go back to; 0: the start"
     )

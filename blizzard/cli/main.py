@@ -20,7 +20,7 @@ from blizzard.text.redaction import learn_arguments, of_one_command
 from blizzard.text.streams import hold_standard_streams, put_out
 
 # Those that change something, unless they are only to say what they would do.
-_CHANGES = ("import", "reset", "skip", "rollback", "replay", "purge", "vacuum-orphans")
+_CHANGES = ("import", "reset", "skip", "rollback", "replay", "realign", "purge", "vacuum-orphans")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TextIO
 
-from blizzard.text.json import json_text
+from blizzard.text.json import json_text, printable_json
 from blizzard.text.shown import shown
 from blizzard.text.streams import as_lines, put_err
 
@@ -76,9 +76,9 @@ def print_line(*lines: str) -> None:
     _write_lines(sys.stdout, map(shown, lines))
 
 
-def print_verbatim(text: str) -> None:
-    """A file that was asked for on stdout: as it is, since it is to be read back."""
-    _write_lines(sys.stdout, [text.rstrip("\n")])
+def print_file(text: str) -> None:
+    """A JSON file that was asked for on stdout. It is to be read back: nothing is hidden."""
+    _write_lines(sys.stdout, [printable_json(text.rstrip("\n"))])
 
 
 def say(*lines: str) -> None:

@@ -59,23 +59,41 @@ def _list(options: argparse.Namespace) -> int:
     with looking(options) as assembly:
         quarantine = assembly.quarantine
         groups = contents.count_groups(quarantine, _selection(options))
+        elsewhere = contents.count_of_others(quarantine, _selection(options), _own_id(assembly))
     records, complete = sum(g.records for g in groups), sum(g.complete for g in groups)
     shown = [
         asdict(g) | {"oldest": contents.time_text(g.oldest), "newest": contents.time_text(g.newest)} for g in groups
     ]
     output_of(options, indented=False).result(
-        {"quarantine": show_uri(quarantine.root), "records": records, "complete": complete, "groups": shown},
-        _group_lines(groups, records, complete) if groups else _nothing(options),
+        {
+            "quarantine": show_uri(quarantine.root),
+            "records": records,
+            "complete": complete,
+            "of_other_tables": elsewhere,
+            "groups": shown,
+        },
+        _group_lines(groups, records, complete, elsewhere) if groups else _nothing(options),
     )
     return 0
 
 
-def _group_lines(groups: list[contents.Group], records: int, complete: int) -> Iterator[str]:
+def _group_lines(groups: list[contents.Group], records: int, complete: int, elsewhere: int) -> Iterator[str]:
     header = ["PIPELINE", "FILE", "KIND", "RECORDS", "SEQUENCES", "OLDEST", "NEWEST"]
     yield from table_lines(header, [_group_cells(g) for g in groups])
     files = len({(g.pipeline, g.source_file) for g in groups})
     yield ""
     yield f"{count(records, 'record')} of {count(files, 'file')}; {complete:,} can be exported and replayed"
+    if elsewhere:
+        yield (
+            f"{elsewhere:,} of them are of another table, or of this one under an id that it had before: export those,"
+            f" and read the file as a source"
+        )
+
+
+def _own_id(assembly: Assembly) -> str | None:
+    """Of the table that was named, if it is there."""
+    table = assembly.place().open() if assembly.config.table.path is not None else None
+    return None if table is None else table.table_id
 
 
 def _group_cells(g: contents.Group) -> list[str]:
@@ -197,9 +215,10 @@ def _purge(options: argparse.Namespace) -> int:
         quarantine = assembly.quarantine
         if options.older_than is not None:
             before = contents.moment_before(quarantine.clock, contents.parse_age(options.older_than))
-            selection = replace(selection, before=before, table_id=_table_id(assembly))
+            selection = replace(selection, before=before)
         if selection == Selection(orphaned=selection.orphaned) and not options.all:
             raise ConfigError("purge needs --older-than or a filter; --all deletes everything", kind=Kind.USAGE)
+        selection = replace(selection, table_id=_table_id(assembly))
         found = 0 if options.yes else contents.count_records(quarantine, selection)
         if found:
             raise ConfigError(
@@ -213,13 +232,19 @@ def _purge(options: argparse.Namespace) -> int:
 
 
 def _table_id(assembly: Assembly) -> str | None:
-    """By age, only what is of the table that was named: a quarantine may be shared, and each has its own term."""
+    """Only what is of the table that was named is deleted: others may share its quarantine. None: none was named."""
+    if assembly.config.table.path is None:
+        return None
     try:
-        return assembly.open_table().table_id if assembly.config.table.path is not None else None
+        return assembly.open_table().table_id
     except ConfigError as e:
         if e.kind != Kind.TABLE_NOT_FOUND:
             raise
-        return None  # a table that was dropped leaves its quarantine behind
+        raise ConfigError(
+            f"{e}, so that which records are its own is not known. Nothing was deleted. To purge what a table that was"
+            f" dropped has left behind, leave the table out and give --quarantine URI: that purges for all tables.",
+            kind=Kind.TABLE_NOT_FOUND,
+        ) from e
 
 
 def _nothing(options: argparse.Namespace) -> list[str]:

@@ -24,7 +24,7 @@ from blizzard.errors import ConfigError
 from blizzard.store.access import Access, make_access, options_of_spark
 from blizzard.store.retry import RetryPolicy
 from blizzard.store.uri import is_local
-from blizzard.text.redaction import learn_named
+from blizzard.text.redaction import learn_named, learn_uri
 
 _SPARK_CONF = "spark.conf"
 # Keys below these are not ours to name one by one. Later ones win over earlier ones for the source or the table.
@@ -125,6 +125,9 @@ def make_config(given: Mapping[str, Any]) -> Config:
     learn_named(given)
     resolved = {name: _resolve_env(name, raw) if isinstance(raw, str) else raw for name, raw in given.items()}
     learn_named(resolved)
+    for value in resolved.values():
+        if isinstance(value, str):
+            learn_uri(value)
     for name, value in resolved.items():
         family = next((f for f in _FAMILIES if name.startswith(f + ".")), None)
         require_plain(name, value, or_list=family is None)

@@ -136,6 +136,8 @@ def decode_position(app_id: str) -> Position | RustPosition:
 
 def decode_json(app_id: str) -> dict[str, Any]:
     """The payload's JSON object, unchecked beyond that: for showing it to a person."""
+    if not isinstance(app_id, str):
+        raise WrongType("the payload is no text")
     if not app_id.startswith(PREFIX):
         raise NotAPayload(f"appId does not begin with {PREFIX!r}")
     if len(app_id) > MAX_APP_ID_BYTES:

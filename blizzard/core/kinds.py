@@ -100,6 +100,7 @@ class Kind(Word):
     IMPORT_MISMATCH = "import_mismatch"
     LATE_UNCLEAR = "late_unclear"
     SOURCE_CHANGED = "source_changed"
+    BEYOND_END = "beyond_end"
     TOO_MANY_PREFIXES = "too_many_prefixes"
     ROLLBACK_TARGET = "rollback_target"
     ROLLBACK_FILES = "rollback_files"

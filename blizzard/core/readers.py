@@ -81,27 +81,41 @@ def check_moved(
 ) -> Refuse | None:
     """Whether another pipeline has read these files from another place: its source was moved, renamed or copied.
 
-    Names below the root, sizes and etags tell. Etags of different stores cannot be compared: there sizes have to do.
+    Names, sizes and etags tell; a part of it may be read as a source of its own. Etags of different stores cannot be
+    compared: there sizes have to do.
     """
     files = {f.path: f for f in listing if f.size_bytes and not begins_at.is_finished(f.path)}
+    by_name: dict[str, list[SourceFile]] = {}
+    for file in files.values():
+        by_name.setdefault(_base(file.path), []).append(file)
     matches: dict[str, list[str]] = {}
     differing: set[str] = set()
     sources: dict[str, SourceIdentity] = {}
     for known in _known_files(commits, standings, pipeline) if files else ():
-        file = files.get(known.path)
-        if file is None:
-            continue
         other_store = _store_of(known.source) != _store_of(source)
-        if file.size_bytes == known.size_bytes and (other_store or file.etag == known.etag):
-            matches.setdefault(known.pipeline, []).append(known.path)
-            sources.setdefault(known.pipeline, known.source)
-        elif other_store:
-            differing.add(known.pipeline)
+        # Below another root a name has folders more, or less. Without an etag to compare that would say too little.
+        alike = by_name.get(_base(known.path), []) if not other_store else filter(None, [files.get(known.path)])
+        for file in alike:
+            if not _ends_alike(file.path, known.path):
+                continue
+            if file.size_bytes == known.size_bytes and (other_store or file.etag == known.etag):
+                matches.setdefault(known.pipeline, []).append(known.path)
+                sources.setdefault(known.pipeline, known.source)
+            elif other_store:
+                differing.add(known.pipeline)
     name = min((name for name in matches if name not in differing), default=None)
     if name is None:
         return None
     other = standings[name].position if name in standings else None
     return _refuse_moved(name, sources[name], other, sorted(set(matches[name])), pipeline, source)
+
+
+def _base(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
+def _ends_alike(one: str, other: str) -> bool:
+    return f"/{one}".endswith(f"/{other}") or f"/{other}".endswith(f"/{one}")
 
 
 def _known_files(commits: Iterable[CommitFacts], standings: dict[str, Standing], pipeline: str) -> Iterator[_Known]:

@@ -43,6 +43,11 @@ def read_newest_checkpoint(store: Store, at_most: int) -> CheckpointFacts | None
     return None if version is None else CheckpointFacts(version=version, txns=tuple(found.values()))
 
 
+def checkpoint_versions(store: Store) -> set[int]:
+    """Of the complete ones."""
+    return set(_complete_checkpoints(store.names(LOG_FOLDER)))
+
+
 def _complete_checkpoints(names: list[str]) -> dict[int, list[str]]:
     """The files of each checkpoint of which nothing is missing."""
     whole: dict[int, list[str]] = {}

@@ -41,7 +41,8 @@ from blizzard.core.log import (
 from blizzard.core.types import DataFile
 from blizzard.delta import log
 from blizzard.delta.by_hand import removing_commit
-from blizzard.delta.checkpoints import read_newest_checkpoint
+from blizzard.delta.checkpoints import checkpoint_versions, read_newest_checkpoint
+from blizzard.delta.errors import txn_version
 from blizzard.delta.features import check_features
 from blizzard.errors import Refused, Temporary
 from blizzard.faults import reach
@@ -179,8 +180,7 @@ class DeltaRsTable:
         self._newest_seen = log.commit_identity(self._store, self.version)
 
     def fence(self, pipeline: str) -> int | None:
-        version = self._handle.transaction_version(fence_app_id(pipeline))
-        return None if version is None else int(version)
+        return txn_version(self._handle, fence_app_id(pipeline), self._store)
 
     def observe(self, pipeline: str, *, scan_commits: int) -> TableFacts:
         fence = self.fence(pipeline)
@@ -227,7 +227,19 @@ class DeltaRsTable:
             needs_all |= sequence is None and rewrites_table(commit)
             if not needs_all and sequence is not None and sequence <= back_to:
                 break
-        return History(commits=tuple(found), base=self._paths_at(found[-1])) if found else None
+        return self._with_base(found) if found else None
+
+    def _with_base(self, found: list[tuple[CommitFacts, FileActions]]) -> History:
+        """From the oldest of these commits on, or else from the first that still has a Delta checkpoint to stand on:
+        commits before it say nothing about what the table held."""
+        base = self._paths_at(found[-1])
+        for version in sorted(checkpoint_versions(self._store)) if base is None else ():
+            if found[-1][0].version < version <= found[0][0].version:
+                kept = [pair for pair in found if pair[0].version >= version]
+                base = self._paths_at(kept[-1]) if kept else None
+                if base is not None:
+                    return History(commits=tuple(kept), base=base)
+        return History(commits=tuple(found), base=base)
 
     def _paths_at(self, oldest: tuple[CommitFacts, FileActions]) -> frozenset[str] | None:
         if oldest[0].version == 0:

@@ -12,9 +12,10 @@ from blizzard.core.kinds import Kind
 from blizzard.core.late import EVERYTHING
 from blizzard.core.position import Position
 from blizzard.core.recover import Fresh
+from blizzard.delta.errors import txn_version
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError
-from blizzard.quarantine.contents import PURGE_APP_ID
+from blizzard.quarantine.contents import purge_app_id
 from blizzard.run.assemble import Assembly
 from blizzard.run.recover import decide_start
 from blizzard.schema.derived import Provenance, derived_columns
@@ -43,13 +44,13 @@ def _in_quarantine(assembly: Assembly, position: Position) -> InQuarantine:
     rows = Counter[int]()
     for batch in quarantine.read(Selection(pipeline=position.pipeline, table_id=position.on.table_id), ["sequence"]):
         rows.update(batch.column("sequence").to_pylist())
-    table = quarantine.open()
+    table, table_id = quarantine.open(), position.on.table_id
     # The next run adds what the newest commit left pending, if it is there.
     is_pending = all(quarantine.store.stat(name) is not None for name in position.quarantine.pending)
     keeps_all = config.bad_records.policy == "quarantine" and config.quarantine.overflow != "reject"
     return InQuarantine(
         rows=rows,
-        was_purged=table is not None and table.transaction_version(PURGE_APP_ID) is not None,
+        was_purged=table is not None and any(txn_version(table, purge_app_id(i)) is not None for i in (None, table_id)),
         keeps_all=keeps_all,
         unsettled=position.sequence if is_pending and not quarantine.is_settled(position) else None,
     )

@@ -60,8 +60,21 @@ def find_orphans(
     pending = {name for state in positions_in(txns) for name in state.quarantine.pending}
     found = list(_orphans_in(open_store(table.root, access), set(), older_than))
     if quarantine_root is not None:
-        found += _orphans_in(open_store(quarantine_root, quarantine_access), pending, older_than)
+        store = open_store(quarantine_root, quarantine_access)
+        found += (o for o in _orphans_in(store, pending, older_than) if _is_of(store, o, table.table_id))
     return sorted(found, key=lambda orphan: orphan.path)
+
+
+def _is_of(store: Store, orphan: Orphan, table_id: str) -> bool:
+    """Whether all records in a file of the quarantine's folder are of this table. Others may share the folder, and one
+    of them may have it pending; what cannot be read says nothing."""
+    name = orphan.path.removeprefix(f"{store.root}/")
+    try:
+        with store.open_seekable(name) as content, pq.ParquetFile(content) as file:
+            batches = file.iter_batches(columns=["table_id"])
+            return {value for batch in batches for value in batch.column(0).to_pylist()} == {table_id}
+    except (FileNotFoundError, pa.ArrowException, KeyError, OSError):
+        return False
 
 
 def delete_orphans(orphans: list[Orphan], access: Callable[[str], Access]) -> int:

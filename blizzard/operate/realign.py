@@ -179,6 +179,7 @@ def _lost(root: str, lost: tuple[str, ...], *, before: int) -> Refused:
         f" they were purged or replayed: {'; '.join(lost[:_MAX_NAMED])}{more}. Nothing was changed. If they are in"
         f" another quarantine table, set quarantine.path back to it; if you have a backup of the Parquet files, put"
         f" them back. To go on without these records add --accept-quarantine-loss. If their source files are still"
-        f" there, they can be read again after that, each once: blizzard checkpoint rollback --to {before} --yes.",
+        f" there, they can be read again right after that, each once, before another run: blizzard checkpoint rollback"
+        f" --to {before} --yes. Where that cannot be, it says so.",
         kind=Kind.QUARANTINE_LOST,
     )

@@ -24,8 +24,9 @@ from blizzard.errors import ConfigError
 from blizzard.quarantine.table import DeltaRsQuarantine
 from blizzard.store.outputs import open_output
 from blizzard.tasks.quarantine import Selection
+from blizzard.text.json import printable_json
 
-PURGE_APP_ID = "blizzard-dlq-purge"
+_PURGE_APP_ID = "blizzard-dlq-purge"
 _UNITS = {"d": "days", "h": "hours", "m": "minutes"}
 _EPOCH = datetime.fromtimestamp(0, tz=timezone.utc)
 
@@ -91,13 +92,20 @@ def count_records(quarantine: DeltaRsQuarantine, selection: Selection) -> int:
     return sum(rows.num_rows for rows in quarantine.read(selection, ["sequence"]))
 
 
+def count_of_others(quarantine: DeltaRsQuarantine, selection: Selection, table_id: str | None) -> int:
+    """Those of these records that no replay into this table takes."""
+    if table_id is None:
+        return 0
+    return count_records(quarantine, selection) - count_records(quarantine, replace(selection, table_id=table_id))
+
+
 def records(quarantine: DeltaRsQuarantine, selection: Selection) -> Iterator[Record]:
     for rows in quarantine.read(selection):
         yield from rows.to_pylist()
 
 
 def to_json(record: Record) -> bytes:
-    return orjson.dumps(as_json(record))
+    return printable_json(orjson.dumps(as_json(record)).decode()).encode()
 
 
 def as_json(record: Record) -> dict[str, Any]:
@@ -168,9 +176,14 @@ def moment_before(clock: Clock, age: timedelta) -> datetime:
     return _EPOCH + max(timedelta(0), timedelta(milliseconds=clock.now_ms()) - age)
 
 
+def purge_app_id(table_id: str | None) -> str:
+    """Of the Txn that says that somebody has purged records of this table, or of all."""
+    return _PURGE_APP_ID if table_id is None else f"{_PURGE_APP_ID}:{table_id}"
+
+
 def purge(quarantine: DeltaRsQuarantine, selection: Selection) -> int:
     """Delete the selected records for ever. What a commit has left pending is not here yet, and is not touched."""
-    return quarantine.delete(selection, app_id=PURGE_APP_ID)
+    return quarantine.delete(selection, app_id=purge_app_id(selection.table_id))
 
 
 def purge_older(quarantine: DeltaRsQuarantine, days: int, *, pipeline: str, table_id: str) -> int:

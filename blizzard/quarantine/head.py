@@ -10,6 +10,7 @@ from blizzard.core.codec import head_app_id, quarantine_app_id
 from blizzard.core.kinds import Kind
 from blizzard.core.position import Position
 from blizzard.core.quarantine import QuarantineFacts
+from blizzard.delta.errors import txn_version
 from blizzard.errors import OutOfStep
 
 
@@ -23,8 +24,8 @@ def facts_of(table: DeltaTable | None, pipeline: str, table_id: str) -> Quaranti
         return QuarantineFacts()
     return QuarantineFacts(
         table_id=str(table.metadata().id),
-        sequence=table.transaction_version(quarantine_app_id(pipeline, table_id)),
-        head=table.transaction_version(head_app_id(pipeline, table_id)),
+        sequence=txn_version(table, quarantine_app_id(pipeline, table_id)),
+        head=txn_version(table, head_app_id(pipeline, table_id)),
     )
 
 

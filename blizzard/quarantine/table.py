@@ -40,7 +40,7 @@ from blizzard.core.quarantine import (
 )
 from blizzard.core.types import DataFile
 from blizzard.delta import log
-from blizzard.delta.errors import cannot_open
+from blizzard.delta.errors import cannot_open, txn_version
 from blizzard.errors import BlizzardError, ConfigError, Refused, Temporary, failure_to_write
 from blizzard.faults import reach
 from blizzard.quarantine.files import added_by, count_by_stats, read_rows
@@ -150,12 +150,11 @@ class DeltaRsQuarantine:
         table = self.open()
         if table is None:
             return ()
-        through = int(table.transaction_version(quarantine_app_id(position.pipeline, position.on.table_id)) or 0)
+        through = txn_version(table, quarantine_app_id(position.pipeline, position.on.table_id)) or 0
         return {
             n
             for n in sequences
-            if n <= through
-            and table.transaction_version(lost_app_id(position.pipeline, position.on.table_id, n)) is None
+            if n <= through and txn_version(table, lost_app_id(position.pipeline, position.on.table_id, n)) is None
         }
 
     def open(self) -> DeltaTable | None:
@@ -318,7 +317,13 @@ class DeltaRsQuarantine:
         log.sync_commit(self.store, 0)
         return table
 
-    def _append(self, table: DeltaTable, position: Position) -> None:
+    def check_pending(self, position: Position) -> None:
+        """Raises as `settle` would where files of its bad records are gone, and adds nothing."""
+        if not self.accepts_loss and not self.is_settled(position):
+            self._pending_files(position)
+
+    def _pending_files(self, position: Position) -> tuple[list[DataFile], int]:
+        """Those that are there, and how many are lost, as the user has said they may be."""
         files, lost = [], 0
         for name in position.quarantine.pending:
             try:
@@ -331,6 +336,10 @@ class DeltaRsQuarantine:
                 lost += 1
             except pa.ArrowException as e:
                 raise _damaged(join(self.root, name), e) from e
+        return files, lost
+
+    def _append(self, table: DeltaTable, position: Position) -> None:
+        files, lost = self._pending_files(position)
         reach("quarantine.before")
         self.append(table, files, self.head_stamp(position, {position.sequence: lost} if lost else _NONE))
         reach("quarantine.after")
@@ -354,9 +363,9 @@ class DeltaRsQuarantine:
         )
         if not self.accepts_loss:
             raise Refused(
-                f"{message} Put it back and run again; or give these records up with --accept-quarantine-loss, once. If"
-                f" their source files are still there, they can be read again after that, each once: blizzard"
-                f" checkpoint rollback --to {position.sequence - 1} --yes.",
+                f"{message} Put it back and run again. Or, if their source files are still there, have them read again,"
+                f" each once: blizzard checkpoint rollback --to {position.sequence - 1} --accept-quarantine-loss --yes."
+                f" Where that cannot be, it says so. Or give these records up: --accept-quarantine-loss, once.",
                 kind=Kind.QUARANTINE_LOST,
             )
         self.emit(Warned(message=f"{message} Given up, as told."))

@@ -206,8 +206,8 @@ def _report_unclear(emit: Emit, paths: tuple[str, ...], policy: str) -> None:
 
 def _without_gone(emit: Emit, position: Position, listed: Listed) -> Position:
     gone = find_gone(position, listed)
-    before = "gone from the source before anything was read of them"
-    warn_of(emit, gone.kept, f"{before}; read if they come back (blizzard checkpoint skip gives one up)")
+    before = "gone from the source before anything was read"
+    warn_of(emit, gone.kept, f"{before}; to be read if back again (blizzard checkpoint skip gives one up)")
     warn_of(emit, gone.forgotten, f"{before}, and forgotten")
     return without_files(position, gone.forgotten) if gone.forgotten else position
 

@@ -3,6 +3,7 @@ refused."""
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import replace
 
@@ -11,7 +12,16 @@ from blizzard.core.events import ColumnsAdded, Ingested, Noted, Rejected, Unknow
 from blizzard.core.kinds import Kind
 from blizzard.core.position import Position
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, TaskFailure, TaskReport
-from blizzard.errors import BadData, BadFile, BadRecord, BlizzardError, ConfigError, Temporary, failure_to_write
+from blizzard.errors import (
+    BadData,
+    BadFile,
+    BadRecord,
+    BlizzardError,
+    ConfigError,
+    Refused,
+    Temporary,
+    failure_to_write,
+)
 from blizzard.run.commit import new_batch_id
 from blizzard.run.inflight import CommitQueue, StopOfBatch
 from blizzard.run.ports import Ports, Table
@@ -175,6 +185,14 @@ def error_of_failure(failure: TaskFailure) -> BlizzardError:
             return BadData(f"{what} {_TOO_MANY_BAD}", kind=Kind.TOO_MANY_BAD_RECORDS)
         case Kind.SOURCE_CHANGED:
             return Temporary(f"{what} Run again.", kind=Kind.SOURCE_CHANGED)
+        case Kind.BEYOND_END:
+            name = shlex.quote(failure.path)
+            return Refused(
+                f"{what} It is the very file that the position was made of, so a number given to checkpoint reset was"
+                f" too large. Set it right: blizzard checkpoint reset --file {name} --from-record N --yes. Or leave the"
+                f" file as it is in the table: blizzard checkpoint skip --file {name} --yes.",
+                kind=Kind.BEYOND_END,
+            )
         case Kind.DISK_FULL:
             return Temporary(f"{what} Make space, and run again.", kind=Kind.DISK_FULL)
         case Kind.NOT_WRITABLE:

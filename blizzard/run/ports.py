@@ -111,6 +111,9 @@ class Quarantine(Protocol):
     def is_settled(self, position: Position) -> bool:
         """Whether it holds them already. Raises as `settle` does."""
 
+    def check_pending(self, position: Position) -> None:
+        """Raises as `settle` would where bad records that are to be added are gone. Changes nothing."""
+
     def count(self, pipeline: str | None = None, table_id: str | None = None) -> int:
         """How many records it holds, of this pipeline and table or of all."""
 

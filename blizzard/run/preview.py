@@ -64,7 +64,11 @@ class NothingSettled:
 
     def settle(self, position: Position) -> None:
         if not self.quarantine.is_settled(position):
+            self.quarantine.check_pending(position)
             self.unsettled.append(position)
+
+    def check_pending(self, position: Position) -> None:
+        self.quarantine.check_pending(position)
 
     def is_settled(self, position: Position) -> bool:
         return self.quarantine.is_settled(position)

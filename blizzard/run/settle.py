@@ -8,7 +8,7 @@ from blizzard.core.log import TableFacts, fence_version
 from blizzard.core.position import Position
 from blizzard.core.recover import Recovery, Resume, decide_recovery
 from blizzard.core.refuse import Refuse
-from blizzard.errors import OutOfStep
+from blizzard.errors import OutOfStep, Refused
 from blizzard.run.ports import Quarantine, Table
 
 
@@ -20,8 +20,8 @@ def recovery_with_quarantine(
     recovery = decide_recovery(facts, pipeline=pipeline, source=None, start_from=None)
     if quarantine is not None and isinstance(recovery, Resume):
         try:
-            quarantine.is_settled(recovery.position)
-        except OutOfStep as e:
+            quarantine.check_pending(recovery.position)
+        except Refused as e:
             if not _is_overtaken(table, recovery.position, since=recovery.version):
                 return facts, Refuse(kind=e.kind, message=str(e))
     return facts, recovery

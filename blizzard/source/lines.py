@@ -167,7 +167,8 @@ class ShorterThanBefore(Exception):
     """The file has fewer lines than are already committed of it."""
 
     def __init__(self, lines: int, committed: int) -> None:
-        super().__init__(f"the file has {lines} lines, but {committed} are already committed")
+        super().__init__(f"the file has {lines} lines, but the position says that {committed} are committed")
+        self.lines = lines
 
 
 def head(block: Block, count: int) -> Block:

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError
-from blizzard.text.redaction import has_secret, redact
+from blizzard.text.redaction import has_secret, learn_uri, redact
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss"}
@@ -44,6 +44,7 @@ def locate(uri: str, *, what: str) -> str:
         raise ConfigError(f"{what} {uri!r}: such a URI has a bucket, {name}://bucket/path", kind=Kind.USAGE)
     authority = rest.split("/", 1)[0]
     if ("@" in authority and (name != "abfss" or ":" in authority.split("@")[0])) or has_secret(uri):
+        learn_uri(uri)
         raise ConfigError(
             f"{what} {redact(uri)}: credentials have no place in a URI, which is stored and shown. Use the environment,"
             f" a profile, a role, or storage_options.",

@@ -146,7 +146,7 @@ class Reading:
                 return
             raise BrokenFile(piece, e.kind, str(e), progress.to_record) from e
         except ShorterThanBefore as e:
-            raise BrokenFile(piece, Kind.SOURCE_CHANGED, str(e), progress.to_record) from e
+            raise BrokenFile(piece, Kind.BEYOND_END, str(e), progress.to_record) from e
 
     def finish(self) -> None:
         """Parse what is still gathered."""

@@ -64,7 +64,7 @@ def run_task(spec: TaskSpec, plan: TaskPlan, ticket: BatchTicket) -> TaskReport:
         try:
             return _attempt(spec, plan, ticket, broken)
         except BrokenFile as e:
-            if spec.bad.files == "fail" or e.kind == Kind.SOURCE_CHANGED:
+            if spec.bad.files == "fail" or e.kind in (Kind.SOURCE_CHANGED, Kind.BEYOND_END):
                 return _failed(plan, TaskFailure(kind=e.kind, path=e.piece.path, line=None, message=str(e)))
             if not broken:
                 # All of them now: to find one in each attempt would read everything as often as there are.

@@ -272,6 +272,9 @@ class MemoryQuarantine:
     def is_settled(self, position: Position) -> bool:
         return not position.quarantine.pending or self.world.quarantine_txn >= position.sequence
 
+    def check_pending(self, position: Position) -> None:
+        self.is_settled(position)
+
     def took_in(self, position: Position, sequences: Collection[int]) -> Collection[int]:
         del position
         return {sequence for sequence in sequences if sequence <= self.world.quarantine_txn}

@@ -17,7 +17,11 @@ def json_text(value: Any, *, indented: bool = False, verbatim: Sequence[str] = (
     JSON itself escapes only the first 32 characters; a terminal obeys more of them.
     """
     options = orjson.OPT_INDENT_2 if indented else 0
-    text = orjson.dumps(_cleaned(value, frozenset(verbatim)), option=options).decode()
+    return printable_json(orjson.dumps(_cleaned(value, frozenset(verbatim)), option=options).decode())
+
+
+def printable_json(text: str) -> str:
+    """The same JSON, with an escape for every character that a terminal might obey."""
     return "\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n"))
 
 

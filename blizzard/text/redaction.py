@@ -77,10 +77,24 @@ def learn_named(values: Mapping[str, object]) -> None:
             learn(value)
 
 
+def learn_uri(text: str) -> None:
+    """What a URI holds before its last @, and the values of its query that are secrets by their place. By its structure
+    and not by a pattern: a password may hold quotes and spaces."""
+    scheme, found, rest = text.partition("://")
+    authority, at, _ = rest.rpartition("@")
+    if found and at and not scheme.lower().startswith(("abfs", "wasb")):
+        learn(authority.partition(":")[2])
+    for part in re.split(r"[?&;]", text)[1:]:
+        name, equals, value = part.partition("=")
+        if equals and re.fullmatch(_QUERY, name, re.IGNORECASE):
+            learn(value)
+
+
 def learn_arguments(arguments: Sequence[str]) -> None:
     """Before they are understood: what cannot be understood is repeated in an error."""
     for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
         name, value = _assignment(word)
+        learn_uri(word if value is None else value)
         if value is not None and is_secret(name):
             learn(value)
             learn(os.path.expandvars(value))

@@ -22,8 +22,9 @@ from blizzard.delta.checkpoints import read_newest_checkpoint
 from blizzard.errors import BlizzardError, Refused
 from blizzard.store import open_store
 from tests.failing import ends_with
-from tests.flows.in_process import Flow, clean_up_log, log_file, newest, write_foreign
-from tests.ingesting import commit_actions, ids, write_ids
+from tests.flows.in_process import Flow, clean_up_log, info, log_file, newest, write_foreign, write_raw
+from tests.flows.shell import Shell
+from tests.ingesting import commit_actions, ids, write, write_ids
 
 
 @pytest.fixture
@@ -401,3 +402,17 @@ def test_a_position_can_be_moved_to_a_copy_of_the_table(flow: Flow, capsys: pyte
     assert "--replace" in text
     (flow.folder / "junk").write_text("{}")
     assert call(capsys, "checkpoint", "import", *table, "--in", str(flow.folder / "junk"))[0] == 2
+
+
+@pytest.mark.parametrize("where", ["table", "table_quarantine"])
+@pytest.mark.parametrize("command", ["status", "plan", "audit", "doctor", "run", "checkpoint list", "dlq list"])
+def test_a_txn_that_no_reader_can_take_is_no_reason_for_a_traceback(
+    tmp_path: Path, shell: Shell, where: str, command: str
+) -> None:
+    write(tmp_path / "src/a.ndjson", b'{"id":1}\nbad\n')
+    assert shell.run("--pipeline", "p").code == 0
+    write_raw(tmp_path / where, info("WRITE"), {"txn": {"appId": "x", "version": "y"}})
+    source = shell.where("--pipeline", "p") if command in ("plan", "audit", "run") else ["--table", str(shell.table)]
+    said = shell(*command.split(), *source)
+    assert said.code in (0, 3), said.text
+    assert said.kind in (None, "log_damaged", "table_unreadable")

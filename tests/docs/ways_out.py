@@ -62,6 +62,7 @@ A_PERSON_DECIDES = {  # exit 3
     "adopt_rejected": _START + "test_adopt_rejected_where_its_position_says_nothing",
     "late_unclear": _FILES + "test_late_unclear_is_answered_file_by_file",
     "source_changed": _FILES + "test_source_changed_and_its_beginning_is_as_it_was",
+    "beyond_end": _FILES + "test_beyond_end",
     "newer_checkpoint": _LOG + "test_newer_checkpoint",
     "too_many_prefixes": _FILES + "test_too_many_prefixes_in_a_pipeline_that_has_begun",
     "table_feature": _SPARK + "test_tables_that_delta_rs_cannot_write_are_written",

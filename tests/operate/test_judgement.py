@@ -20,7 +20,7 @@ from blizzard.schema.layout import apply_layout
 from blizzard.schema.load import load_schema
 from tests.delta.test_hostile_log import change_payload
 from tests.flows.histories import Beside
-from tests.flows.in_process import BEGINNING, Flow, clean_up_log, newest, write_foreign
+from tests.flows.in_process import BEGINNING, Flow, clean_up_log, log_file, newest, write_foreign
 from tests.flows.replaying import quarantined_flow, replay_in
 from tests.ingesting import ids, line, write, write_ids
 from tests.operate.test_rollback import flow, roll_back
@@ -326,3 +326,23 @@ def test_only_one_run_follows_the_whole_log_after_a_restore_was_undone(flow: Flo
     before = newest(flow.table)
     flow.run()
     assert newest(flow.table) == before
+
+
+def test_commits_from_before_the_oldest_checkpoint_do_not_make_a_restore_unclear(tmp_path: Path) -> None:
+    """Nothing says what the table held before it; what it held since is enough to go on by."""
+    flow = Flow(tmp_path)
+    for number in range(6):
+        write_ids(flow.src / f"{number}.ndjson", number, number + 1)
+        flow.run()
+        if number == 3:
+            DeltaTable(str(flow.table)).create_checkpoint()
+    for version in range(3):
+        log_file(flow.table, version).unlink()
+    DeltaTable(str(flow.table)).restore(5)
+    with pytest.raises(Refused, match="rollback --to 5") as refused:
+        flow.run()
+    version = newest(flow.table) - 1
+    assert f"RESTORE the table to version {version}" in str(refused.value)
+    DeltaTable(str(flow.table)).restore(version)
+    flow.run()
+    assert ids(flow.table) == list(range(6))

@@ -287,3 +287,15 @@ def test_too_many_bad_records(tmp_path: Path, shell: Shell, how: str) -> None:
     goes_on(shell, *(limit if how == "mend" else ()))
     assert ids(shell.table) == ([0, 7, 8] if how == "mend" else [0])
     assert len(Flow(tmp_path).quarantined()) == (0 if how == "mend" else 2)
+
+
+def test_beyond_end(tmp_path: Path, shell: Shell) -> None:
+    write_ids(tmp_path / "src/a.ndjson", 0, 3)
+    assert shell.run("--pipeline", "p").code == 0
+    reset = ("checkpoint", "reset", "--file", "a.ndjson", "--yes", *shell.where("--pipeline", "p"), "--from-record")
+    assert shell(*reset, "10").code == 0
+    said = stopped(shell.run("--pipeline", "p"), 3, "beyond_end")
+    assert "the file has 3 lines" in said.last["error"]
+    assert shell.obey(said, "checkpoint reset", N="3").code == 0
+    goes_on(shell)
+    assert ids(shell.table) == [0, 1, 2]

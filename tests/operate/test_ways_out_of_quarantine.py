@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -44,20 +45,30 @@ def pending_is_lost(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
     pending.rename(flow.folder / pending.name)
 
 
-@pytest.mark.parametrize("way", ["back", "again"])
+@pytest.mark.parametrize("way", ["back", "again", "give up"])
 def test_quarantine_lost(flow: Elsewhere, shell: Shell, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     pending_is_lost(flow, monkeypatch)
     said = stopped(shell.run("--pipeline", "p"), 3, "quarantine_lost")
     if way == "back":
         (kept,) = flow.folder.glob("*.parquet")
         kept.rename(Path(flow.quarantine.root) / kept.name)
+    elif way == "again":
+        done = shell.obey(said, "checkpoint rollback")
+        assert done.code == 0, done.text
     else:
         assert shell.run("--pipeline", "p", LOSS).code == 0
         assert live(flow) == lines(1, 2, 3)
-        done = shell.obey(said, "checkpoint rollback")
-        assert done.code == 0, done.text
-    goes_on(shell)
+        return
+    goes_on(shell, "--set", "after_ingest.action=delete", "--set", "after_ingest.keep_s=0")
     every_record_once(flow, 1, 2, 3, 4)
+
+
+def test_a_loss_is_known_before_a_run(flow: Elsewhere, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    pending_is_lost(flow, monkeypatch)
+    assert json.loads(shell("plan", *shell.where("--pipeline", "p"), "--json").text)["error_kind"] == "quarantine_lost"
+    doctor = shell("doctor", "--table", str(flow.table))
+    assert doctor.code == 3
+    assert "--accept-quarantine-loss" in doctor.text
 
 
 @pytest.mark.parametrize("way", ["back", "again"])

@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from blizzard import faults
 from blizzard.cli.quarantine import dispatch
 from blizzard.cli.quarantine_arguments import add_dlq_parser
 from blizzard.core.events import unheard
@@ -26,10 +27,13 @@ from blizzard.quarantine import contents
 from blizzard.quarantine.leaving import replay_marks, replayed_rows
 from blizzard.quarantine.table import DeltaRsQuarantine
 from blizzard.store import open_store
+from blizzard.store.local import LocalStore
 from blizzard.tasks.quarantine import ARROW_SCHEMA, BadRow, QuarantineWriter, Selection
 from blizzard.text.shown import printable
 from tests.core.test_codec import example
 from tests.failing import ends_with
+from tests.flows.shell import Shell
+from tests.ingesting import write
 
 OWN = {"pipeline": "p", "table_id": "t"}
 NOW = datetime(2026, 6, 1, 12, tzinfo=timezone.utc)
@@ -96,8 +100,8 @@ def run(root: str, capfdbinary: pytest.CaptureFixture[bytes]) -> Command:
     def call(*arguments: str) -> tuple[str, str]:
         parser = argparse.ArgumentParser()
         add_dlq_parser(parser.add_subparsers(dest="command"))
-        table = root.removesuffix("_quarantine")
-        assert dispatch(parser.parse_args(["dlq", arguments[0], "--table", table, *arguments[1:]])) == 0
+        where = [] if "--quarantine" in arguments else ["--quarantine", root]
+        assert dispatch(parser.parse_args(["dlq", arguments[0], *where, *arguments[1:]])) == 0
         out, err = capfdbinary.readouterr()
         return out.decode("utf-8", "surrogateescape"), err.decode()
 
@@ -262,7 +266,7 @@ def test_purge_older_keeps_to_the_moment(tmp_path: Path) -> None:
 def test_a_purge_carries_its_own_txn_and_leaves_those_of_the_pipelines_alone(root: str) -> None:
     contents.purge(quarantine(root), Selection(pipeline="p"))
     table = DeltaTable(root)
-    assert table.transaction_version(contents.PURGE_APP_ID) == FixedClock().now_ms()
+    assert table.transaction_version(contents.purge_app_id(None)) == FixedClock().now_ms()
     assert table.transaction_version("blizzard-dlq:p:t") == 4
     add(root, 4, [bad(line=8)])  # settled long ago, so this is not added
     assert lines_of(root) == [7]
@@ -369,3 +373,48 @@ def test_large_records_are_read_a_few_at_a_time(tmp_path: Path) -> None:
     parts = [part.num_rows for part in quarantine(root).read(Selection())]
     assert sum(parts) == 40
     assert max(parts) * size <= 9 * size
+
+
+def test_a_purge_is_of_the_table_that_is_named_and_of_no_other(tmp_path: Path, shell: Shell) -> None:
+    """Two tables share a quarantine; the record of the second may be the only copy."""
+    shared = ("--set", f"quarantine.path={tmp_path / 'shared'}")
+    for number, name in enumerate(("one", "two")):
+        write(tmp_path / name / "a.ndjson", b'{"id":%d}\nbad %d\n' % (number, number))
+        where = ["--source", str(tmp_path / name), "--table", str(tmp_path / f"t-{name}"), "--schema", "id BIGINT"]
+        assert shell("run", *where, "--pipeline", "p", *shared).code == 0
+    purge = ("dlq", "purge", "--file", "a.ndjson", "--yes", *shared, "--table")
+    misspelt = shell(*purge, str(tmp_path / "t-too"))
+    assert (misspelt.code, misspelt.kind) == (2, "table_not_found")
+    assert shell(*purge, str(tmp_path / "t-one")).text == "1 record deleted\n"
+    rows = DeltaTable(str(tmp_path / "shared")).to_pyarrow_table().to_pylist()
+    assert [row["raw"] for row in rows] == [b"bad 1"]
+    audit = ["audit", "--source", str(tmp_path / "two"), "--table", str(tmp_path / "t-two"), "--pipeline", "p", *shared]
+    assert "nothing is wrong" in shell(*audit).text
+    listed = shell("dlq", "list", "--table", str(tmp_path / "t-one"), *shared)
+    assert "1 of them are of another table" in listed.text
+
+
+def test_bad_records_that_another_table_has_pending_are_no_orphans(
+    tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They lie in the quarantine that both share, and only the other table's log names them."""
+    shared = ("--set", f"quarantine.path={tmp_path / 'shared'}")
+
+    def where(name: str) -> list[str]:
+        table = ["--source", str(tmp_path / name), "--table", str(tmp_path / f"t-{name}"), "--pipeline", "p", *shared]
+        return [*table, *([] if (tmp_path / f"t-{name}").exists() else ["--schema", "id BIGINT"])]
+
+    for number, name in enumerate(("one", "two")):
+        write(tmp_path / name / "a.ndjson", b'{"id":%d}\nbad %d\n' % (number, number))
+        if name == "two":
+            faults._visits.clear()
+            monkeypatch.setenv("BLIZZARD_FAULT", "quarantine.before=raise")
+        assert shell("run", *where(name)).code == (75 if name == "two" else 0)
+    monkeypatch.delenv("BLIZZARD_FAULT")
+    real = LocalStore.now_ms
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStore, "now_ms", lambda self: real(self) + 8 * 86_400_000)
+        said = shell("vacuum-orphans", "--table", str(tmp_path / "t-one"), *shared, "--yes")
+    assert said.text.startswith("0 orphans")
+    assert shell("run", *where("two")).code == 0
+    assert len(DeltaTable(str(tmp_path / "shared")).to_pyarrow_table()) == 2

@@ -276,3 +276,29 @@ def test_names_that_are_not_there_get_no_advice_to_begin(shell: Shell, tmp_path:
     assert "no pipeline of it reads this source" in shell("status", *table, "--source", str(tmp_path / "new")).text
     for command in (["audit"], ["checkpoint", "reset", "--file", "a.ndjson"], ["checkpoint", "rollback", "--to", "0"]):
         assert shell(*command, *shell.where("--pipeline", "order")).kind == "source_read_by_other"
+
+
+@pytest.mark.parametrize("how", ["link", "moved", "copied"])
+def test_a_part_of_a_source_under_another_path_is_not_read_again(shell: Shell, tmp_path: Path, how: str) -> None:
+    """Its names have a folder less there; by their ends, sizes and times they are the same files."""
+    write_ids(tmp_path / "src/dt=01/a.ndjson", 0, 3)
+    write_ids(tmp_path / "src/dt=02/a.ndjson", 3, 6)
+    assert shell.run("--pipeline", "p").code == 0
+    there, elsewhere = tmp_path / "src/dt=01", tmp_path / "elsewhere"
+    if how == "link":
+        elsewhere.symlink_to(there)
+    elif how == "moved":
+        shutil.move(there, elsewhere)
+    else:
+        shutil.copytree(there, elsewhere)  # with its times
+    said = shell.run("--pipeline", "q", "--start-from", "beginning", source="elsewhere")
+    assert (said.code, said.kind) == (3, "source_read_by_other")
+    assert ids(shell.table) == list(range(6))
+
+
+def test_files_that_only_have_a_name_in_common_are_others(shell: Shell, tmp_path: Path) -> None:
+    write_ids(tmp_path / "src/dt=01/a.ndjson", 0, 3)
+    assert shell.run("--pipeline", "p").code == 0
+    write_ids(tmp_path / "other/a.ndjson", 3, 6)
+    assert shell.run("--pipeline", "q", "--start-from", "beginning", source="other").code == 0
+    assert ids(shell.table) == list(range(6))

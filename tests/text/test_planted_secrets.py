@@ -176,6 +176,22 @@ def test_log_lines_are_without_secrets(tmp_path: Path, capfd: pytest.CaptureFixt
             assert all(json.loads(line)["level"] for line in err.splitlines())
 
 
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://user:planted'secret here@bucket/x",
+        "s3://user:planted@se/cret=x y@bucket/x",
+        'https://host/x?token=planted"secret',
+        "s3://bucket/x?sig=planted secret",
+    ],
+)
+def test_a_secret_in_a_uri_is_hidden_whatever_characters_it_has(uri: str, capfd: pytest.CaptureFixture[str]) -> None:
+    for words in (["status", "--table", uri], ["status", "--set", f"table.path={uri}"]):
+        _, out, err = call(capfd, *words)
+        assert "planted" not in out + err
+        assert "secret" not in out + err
+
+
 @pytest.mark.parametrize("text", [PLANTED, f"u?sig={_QUOTED}", f"http://u:{_QUOTED}@h/x", f"AccountKey={_QUOTED};x"])
 def test_every_way_out_hides_what_was_learned(text: str) -> None:
     out, err = io.StringIO(), io.StringIO()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from blizzard.cli import main as cli
+from tests.flows.backups import put_back, three_batches
 from tests.flows.in_process import Flow
 from tests.ingesting import ids, write, write_ids
 
@@ -85,6 +86,14 @@ def test_a_command_that_changes_something_does_it_and_says_so(tmp_path: Path) ->
         assert code == 0, said
         assert flow.open().fence("p") == 1 + n
     assert ids(tmp_path / "table") == [0, 1, 2]
+
+
+def test_realigning_is_done_and_says_so(tmp_path: Path) -> None:
+    flow = three_batches(tmp_path)
+    put_back(flow, "table-1")
+    (code,), said = codes(tmp_path, "dlq realign --table table --pipeline p", "> /dev/full")
+    assert code == 0, said
+    assert flow.run().records == 2
 
 
 def test_no_data_file_takes_the_place_of_a_closed_stream(tmp_path: Path) -> None:
