@@ -5,8 +5,8 @@ Txns: `blizzard-dlq:…` at that commit's sequence, and `blizzard-dlq-head:…` 
 it is called for a commit, and whoever calls it, they are added once. It runs before the next commit of the main table,
 and first thing after a restart. A quarantine whose head is not the position's is refused: see `core/quarantine.py`.
 
-A replay's commit also says which records it took: `settle` first deletes those, then adds what it could not mend. A
-rollback's says which batches it took back: `settle` deletes their bad records.
+A replay's commit also says which records it took: `settle` deletes those and adds what it could not mend, in one
+commit. A rollback's says which batches it took back: `settle` deletes their bad records.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from blizzard.faults import reach
 from blizzard.quarantine.files import added_by, count_by_stats, read_rows
 from blizzard.quarantine.head import facts_of, lost_app_id, out_of_step
 from blizzard.quarantine.leaving import leaving_rows
+from blizzard.quarantine.replacing import replacing_commit
 from blizzard.schema.fit import schema_differences
 from blizzard.store import open_store
 from blizzard.store.access import NO_ACCESS, Access
@@ -119,17 +120,27 @@ class DeltaRsQuarantine:
             if table is not None and changes_quarantine(position):
                 log.sync_commit(self.store, int(table.version()))
             return
-        table = self.open_or_create()
-        leaving = leaving_rows(position)
-        if leaving is not None:
-            self._delete_from(table, leaving, self._stamp((f"blizzard-replay:{position.pipeline}", position.sequence)))
-            reach("quarantine.replayed")
-            table.update_incremental()
-            # Asked again after the deletion: a Txn that is already loaded is no conflict to an append.
-            if self._is_settled(table, position):
-                log.sync_commit(self.store, int(table.version()))
-                return
-        self._append(table, position)
+        table, leaving = self.open_or_create(), leaving_rows(position)
+        if self._is_settled(table, position):  # asked of the very version that is committed on
+            return
+        files, lost = self._pending_files(position)
+        reach("quarantine.before")
+        txns = self._head_txns(position, {position.sequence: lost} if lost else _NONE)
+        if leaving is None:
+            self.append(table, files, self._stamp(*txns))
+        else:
+            self._replace(table, leaving, files, [*txns, (f"blizzard-replay:{position.pipeline}", position.sequence)])
+        reach("quarantine.after")
+
+    def _replace(
+        self, table: DeltaTable, leaving: Selection, files: Sequence[DataFile], txns: Sequence[tuple[str, int]]
+    ) -> None:
+        content = replacing_commit(self.store, table, leaving, files, txns, now_ms=self.clock.now_ms())
+        version = int(table.version()) + 1
+        reach("quarantine.copied")
+        if not self.store.put_if_absent(log.commit_name(version), content):
+            raise FileExistsError(f"version {version} is taken")
+        log.sync_commit(self.store, version)
 
     def is_settled(self, position: Position) -> bool:
         """Whether the table holds what this committed state named. OutOfStep as for `settle`."""
@@ -338,12 +349,6 @@ class DeltaRsQuarantine:
                 raise _damaged(join(self.root, name), e) from e
         return files, lost
 
-    def _append(self, table: DeltaTable, position: Position) -> None:
-        files, lost = self._pending_files(position)
-        reach("quarantine.before")
-        self.append(table, files, self.head_stamp(position, {position.sequence: lost} if lost else _NONE))
-        reach("quarantine.after")
-
     def append(self, table: DeltaTable, files: Sequence[DataFile], stamp: CommitProperties) -> None:
         """One commit that adds these files, none of them too."""
         table.create_write_transaction(
@@ -371,18 +376,18 @@ class DeltaRsQuarantine:
         self.emit(Warned(message=f"{message} Given up, as told."))
 
     def head_stamp(self, position: Position, lost: Mapping[int, int] = _NONE) -> CommitProperties:
-        """What says that the table holds everything up to this state; `lost` counts the files that were given up, by
-        sequence. In the same commit: whoever cleans the source later has to know that these are nowhere else."""
-        head = position.quarantine.head
-        sequence, batch_id = (position.sequence, None) if head is None else (head.sequence, head.batch_id)
-        given_up = [(lost_app_id(position.pipeline, position.on.table_id, n), files) for n, files in lost.items()]
-        return self.stamp_of(position.pipeline, position.on.table_id, sequence, head_number(batch_id), *given_up)
+        return self._stamp(*self._head_txns(position, lost))
 
-    def stamp_of(
-        self, pipeline: str, table_id: str, sequence: int, head: int, *more: tuple[str, int]
-    ) -> CommitProperties:
-        app_ids = quarantine_app_id(pipeline, table_id), head_app_id(pipeline, table_id)
-        return self._stamp((app_ids[0], sequence), (app_ids[1], head), *more)
+    def _head_txns(self, position: Position, lost: Mapping[int, int]) -> list[tuple[str, int]]:
+        """What says that the table holds everything up to this position; `lost` counts the files that were given up,
+        by sequence. In the same commit: whoever cleans the source later has to know that these are nowhere else."""
+        head, pipeline, table_id = position.quarantine.head, position.pipeline, position.on.table_id
+        sequence, batch_id = (position.sequence, None) if head is None else (head.sequence, head.batch_id)
+        given_up = [(lost_app_id(pipeline, table_id, n), files) for n, files in lost.items()]
+        return [*_settled_txns(pipeline, table_id, sequence, head_number(batch_id)), *given_up]
+
+    def stamp_of(self, pipeline: str, table_id: str, sequence: int, head: int) -> CommitProperties:
+        return self._stamp(*_settled_txns(pipeline, table_id, sequence, head))
 
     def check_below(self, name: str) -> None:
         """Whoever can write to the table can name any file; only its own are opened."""
@@ -399,6 +404,10 @@ class DeltaRsQuarantine:
             app_transactions=[Transaction(app_id, version, now_ms) for app_id, version in txns],
             max_commit_retries=max_commit_retries,
         )
+
+
+def _settled_txns(pipeline: str, table_id: str, sequence: int, head: int) -> tuple[tuple[str, int], ...]:
+    return (quarantine_app_id(pipeline, table_id), sequence), (head_app_id(pipeline, table_id), head)
 
 
 def _damaged(path: str, error: Exception) -> Refused:

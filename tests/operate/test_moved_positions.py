@@ -102,7 +102,7 @@ def test_a_pending_replay_is_settled_before_an_import(tmp_path: Path, monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as m:
-        m.setattr("blizzard.quarantine.table.DeltaRsQuarantine._delete_from", dies)
+        m.setattr("blizzard.quarantine.table.DeltaRsQuarantine._replace", dies)
         with pytest.raises(KeyboardInterrupt):
             replay_in(flow)
     assert ids(flow.table) == [0, 1, 2, 3, 4]
@@ -146,7 +146,7 @@ def test_what_a_replay_took_leaves_the_quarantine_though_its_payload_is_damaged(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as m:
-        m.setattr("blizzard.quarantine.table.DeltaRsQuarantine._delete_from", dies)
+        m.setattr("blizzard.quarantine.table.DeltaRsQuarantine._replace", dies)
         with pytest.raises(KeyboardInterrupt):
             replay_in(flow)
     kept = damaged(flow)

@@ -217,11 +217,11 @@ def test_a_run_that_commits_meanwhile_fences_the_replay(flow: Flow) -> None:
 def test_a_replay_settled_by_somebody_else_meanwhile_is_not_settled_again(
     flow: Flow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the deletion and the addition of this one; and what the other added is already gone again."""
+    """After this one has copied what stays; and what the other added is already gone again."""
     others: list[int] = []
 
     def reach(point: str) -> None:
-        if point == "quarantine.replayed" and not others:
+        if point == "quarantine.copied" and not others:
             others.append(0)
             flow.quarantine.settle(newest_position(flow))
             others.append(contents.purge(flow.quarantine, EVERYTHING))
@@ -235,8 +235,8 @@ def test_a_replay_settled_by_somebody_else_meanwhile_is_not_settled_again(
 @pytest.mark.parametrize(
     "rule",
     [
-        *("commit.during=raise@1", "commit.answer=raise@1", "quarantine.replayed=raise@1", "quarantine.before=raise@1"),
-        *("quarantine.after=raise@1", "quarantine.replayed=raise@1;quarantine.after=raise@1"),
+        *("commit.during=raise@1", "commit.answer=raise@1", "quarantine.copied=raise@1", "quarantine.before=raise@1"),
+        *("quarantine.after=raise@1", "quarantine.copied=raise@1;quarantine.after=raise@1"),
     ],
 )
 def test_a_lost_answer_changes_nothing_about_the_outcome(flow: Flow, fault: Callable[[str], None], rule: str) -> None:
@@ -257,7 +257,7 @@ def test_nothing_has_happened_before_the_commit(flow: Flow, fault: Callable[[str
 BEFORE, AFTER = (
     ["replay.before_commit", "commit.before", "commit.during"],
     [
-        *("commit.answer", "commit.after", "quarantine.replayed", "quarantine.before", "quarantine.after"),
+        *("commit.answer", "commit.after", "quarantine.copied", "quarantine.before", "quarantine.after"),
     ],
 )
 

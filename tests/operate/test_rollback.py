@@ -237,7 +237,7 @@ def test_bad_records_of_the_batches_taken_back_leave_the_quarantine(tmp_path: Pa
     assert ids(flow.table) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("point", ["commit.during", "commit.answer", "quarantine.replayed", "quarantine.before"])
+@pytest.mark.parametrize("point", ["commit.during", "commit.answer", "quarantine.copied", "quarantine.before"])
 def test_a_crash_at_any_point_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
     class Died(BaseException):
         """Nothing catches this, as nothing catches a SIGKILL."""

@@ -39,7 +39,7 @@ from tests.simulation.ways_out import edit, follow
 DAY_MS = 86_400_000
 POINTS = (
     *("commit.before", "commit.during", "commit.answer", "commit.after", "task.before_parquet_close"),
-    *("quarantine.before", "quarantine.after", "quarantine.replayed", "replay.before_commit"),
+    *("quarantine.before", "quarantine.after", "quarantine.copied", "replay.before_commit"),
 )
 # What has to have been done before a run may be refused so.
 REASONS = {
