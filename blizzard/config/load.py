@@ -20,9 +20,9 @@ from blizzard.core.bad import BadPolicy
 from blizzard.core.kinds import Kind
 from blizzard.core.late import LatePolicy
 from blizzard.core.plan import Limits
+from blizzard.core.retry import RetryPolicy
 from blizzard.errors import ConfigError
 from blizzard.store.access import Access, make_access, options_of_spark
-from blizzard.store.retry import RetryPolicy
 from blizzard.store.uri import is_local
 from blizzard.text.redaction import learn_named, learn_uri
 

@@ -38,6 +38,7 @@ from blizzard.core.quarantine import (
     lead_quarantine,
     name_quarantine,
 )
+from blizzard.core.retry import RetryPolicy
 from blizzard.core.types import DataFile
 from blizzard.delta import log
 from blizzard.delta.errors import cannot_open, txn_version
@@ -55,7 +56,7 @@ from blizzard.store.uri import delta_uri, is_local, join
 from blizzard.tasks.quarantine import ARROW_SCHEMA, LATER_COLUMNS, QUARANTINE_SCHEMA, Selection, read_footer
 from blizzard.text.plain import plain
 
-_ATTEMPTS = 5
+_RETRY = RetryPolicy(attempts=5, base_ms=100, max_ms=2_000)
 _NONE: Mapping[int, int] = MappingProxyType({})
 HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 
@@ -99,7 +100,7 @@ class DeltaRsQuarantine:
     def settle(self, position: Position) -> None:
         """Make the table hold what this committed state named."""
         cause: Exception | None = None
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(_RETRY.attempts):
             self._wait_before(attempt)
             try:
                 return self._settle(position)
@@ -260,7 +261,7 @@ class DeltaRsQuarantine:
         """Delete the selected records for ever, and say how many they were: in one version of the table, which is the
         newest until they are deleted, or it starts over. So none is deleted that was not counted."""
         cause: Exception | None = None
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(_RETRY.attempts):
             self._wait_before(attempt)
             table = self.open()
             if table is None:
@@ -293,12 +294,12 @@ class DeltaRsQuarantine:
 
     def _wait_before(self, attempt: int) -> None:
         if attempt:
-            self.clock.sleep(0.1 * 2**attempt * random.uniform(0.8, 1.2))
+            self.clock.sleep(_RETRY.delay_s(attempt, random.random()))
 
     def open_or_create(self) -> DeltaTable:
         """With every column."""
         cause: Exception | None = None
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(_RETRY.attempts):
             self._wait_before(attempt)
             table = self.open()
             if table is not None:

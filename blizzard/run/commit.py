@@ -24,6 +24,7 @@ from blizzard.core.outcome import Landed, NotLanded, TakenByOther, TakenByOursel
 from blizzard.core.position import Position
 from blizzard.core.readers import find_other_reader
 from blizzard.core.recover import check_rewrites
+from blizzard.core.retry import RetryPolicy
 from blizzard.errors import BadData, BlizzardError, Fenced, Refused, Temporary, failure_to_write
 from blizzard.faults import reach
 from blizzard.run.ports import Quarantine, Table
@@ -32,6 +33,8 @@ from blizzard.text.plain import plain
 
 MAX_BATCH_AGE_MS = 24 * 3600 * 1000
 _ATTEMPTS = 8
+# Every commit of another writer makes an attempt fail, so pauses are short.
+_BETWEEN_ATTEMPTS = RetryPolicy(base_ms=50, max_ms=2_000)
 
 
 class PositionMoved(Exception):
@@ -145,8 +148,7 @@ class Committing:
         raise _not_landed(position, self.attempts, cause) from cause
 
     def _wait_after(self, attempt: int, position: Position, cause: Exception | None) -> None:
-        """Whoever else commits to the table makes an attempt fail: pauses are short, and there are some of them."""
-        delay_s = min(2.0, 0.05 * 2**attempt) * random.uniform(0.5, 1.5)
+        delay_s = _BETWEEN_ATTEMPTS.delay_s(attempt, random.random())
         why = plain(cause) if cause is not None else "the version was taken"
         self.emit(
             Warned(

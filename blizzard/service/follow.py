@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from blizzard.core.events import Emit, Failed, Warned
+from blizzard.core.retry import RetryPolicy
 from blizzard.errors import SparkGone, Temporary
 from blizzard.run.summary import Summary
 from blizzard.service.control import RunControl
@@ -57,7 +58,8 @@ def follow(
                 raise  # what was under way was given up, or every cycle from now on would fail
             following.failures += 1
             following.last_error = f"{e} [{e.kind}]"
-            pause_s = min(_LONGEST_PAUSE_S, pause_s * 2 ** min(following.failures, 10))
+            policy = RetryPolicy(base_ms=pause_s * 1000, max_ms=_LONGEST_PAUSE_S * 1000)
+            pause_s = policy.delay_s(following.failures, chance=0)  # the jitter is in `pause_s` already
             emit(Failed(kind=e.kind))
             emit(Warned(message=f"{e} [{e.kind}]; looking again in {pause_s:.0f} s"))
         else:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from blizzard.core.kinds import Kind
+from blizzard.core.retry import RetryPolicy
 from blizzard.errors import ConfigError
-from blizzard.store.retry import RetryPolicy
 from blizzard.store.uri import is_local, split_bucket
 from blizzard.text.redaction import is_secret, learn
 

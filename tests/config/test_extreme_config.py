@@ -12,11 +12,11 @@ import pytest
 from blizzard.cli.arguments import whole_number
 from blizzard.config.keys import KEYS
 from blizzard.config.load import load_config, make_config
+from blizzard.core.retry import RetryPolicy
 from blizzard.errors import ConfigError, SchemaError
 from blizzard.schema.load import load_schema
 from blizzard.service.http import parse_address
 from blizzard.store.access import make_access
-from blizzard.store.retry import RetryPolicy
 
 DIGITS = "9" * 5000
 NUMERIC = sorted(name for name, key in KEYS.items() if isinstance(key.default, int | float) or "max_" in name)

@@ -9,6 +9,7 @@ from deltalake import DeltaTable
 
 from blizzard.core.bad import BadPolicy
 from blizzard.core.plan import Limits
+from blizzard.core.retry import RetryPolicy
 from blizzard.delta.place import DeltaRsPlace
 from blizzard.delta.table import DeltaRsTable
 from blizzard.quarantine.table import DeltaRsQuarantine
@@ -24,7 +25,6 @@ from blizzard.source.uri import locate_source
 from blizzard.store import open_store
 from blizzard.store.access import Access, make_access
 from blizzard.store.files import Store
-from blizzard.store.retry import RetryPolicy
 from blizzard.tasks.spec import TaskSpec
 from tests.flows.in_process import AtOnce, Hook, InProcessIngestor, LaterSource, SetClock, Told, nothing
 from tests.ingesting import DDL, line

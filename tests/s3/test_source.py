@@ -18,13 +18,13 @@ from blizzard.core.late import EVERYTHING, LatePolicy, Scope
 from blizzard.core.log import pipelines_of
 from blizzard.core.plan import Limits
 from blizzard.core.recover import StartFrom
+from blizzard.core.retry import RetryPolicy
 from blizzard.core.types import Slice
 from blizzard.errors import BadData, BadFile, ConfigError, Temporary
 from blizzard.source.listing import list_source
 from blizzard.source.uri import SourceLocation, locate_source
 from blizzard.store.access import make_access
 from blizzard.store.files import FileChanged
-from blizzard.store.retry import RetryPolicy
 from tests.ingesting import line
 from tests.s3.endpoint import S3Endpoint
 from tests.s3.fault_proxy import FaultProxy

@@ -18,6 +18,7 @@ from blizzard.config.keys import KEYS
 from blizzard.config.load import make_config
 from blizzard.config.request import make_request
 from blizzard.core.events import Noted, Warned
+from blizzard.core.retry import RetryPolicy
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.report.facts import Live, ReportFacts
 from blizzard.report.page import render_page
@@ -26,7 +27,7 @@ from blizzard.service.http import Answer
 from blizzard.service.progress import JsonProgress, TerminalProgress
 from blizzard.store import open_store
 from blizzard.store.access import KNOWN_OPTIONS, Access
-from blizzard.store.retry import RetryPolicy, retried
+from blizzard.store.retry import retried
 from blizzard.text.json import json_text
 from blizzard.text.redaction import is_secret, learn, of_one_command, redact
 from tests.cli.every_command import COMMANDS, arguments, call, make_flow, places, tree, write_config

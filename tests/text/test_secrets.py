@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from blizzard.core.retry import RetryPolicy
 from blizzard.delta.errors import cannot_open
 from blizzard.delta.table import open_handle
 from blizzard.errors import BlizzardError
 from blizzard.source.uri import locate_source
 from blizzard.store import open_store
 from blizzard.store.access import make_access
-from blizzard.store.retry import RetryPolicy
 from blizzard.text.redaction import redact
 
 
