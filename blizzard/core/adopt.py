@@ -10,9 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from blizzard.core.codec import CodecError, decode_position
 from blizzard.core.kinds import Kind
-from blizzard.core.log import TableFacts, Txn, fence_version
+from blizzard.core.log import TableFacts, Txn, decode_payloads, fence_version
 from blizzard.core.names import is_name
 from blizzard.core.position import FINISHED, FileProgress, Finished, Marks, RecordsRead, RustPosition
 from blizzard.core.recover import check_rewrites
@@ -52,15 +51,7 @@ def find_rust_state(facts: TableFacts) -> tuple[RustPosition, int] | None:
 
 
 def _newest(txns: Iterable[Txn]) -> RustPosition | None:
-    states = []
-    for txn in txns:
-        try:
-            position = decode_position(txn.app_id)
-        except CodecError:
-            continue
-        if isinstance(position, RustPosition):
-            states.append(position)
-    return max(states, key=lambda s: s.delta_version, default=None)
+    return max(decode_payloads(txns).of_rust, key=lambda position: position.delta_version, default=None)
 
 
 def decide_adoption(

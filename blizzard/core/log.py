@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from blizzard.core.codec import FENCE_PREFIX, PREFIX, CodecError, decode_position, fence_app_id
-from blizzard.core.position import Position
+from blizzard.core.position import Position, RustPosition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,17 +126,36 @@ def pipelines_of(commits: Iterable[CommitFacts]) -> dict[str, tuple[CommitFacts,
     return found
 
 
-def positions_in(txns: Iterable[Txn]) -> tuple[Position, ...]:
-    """Every sound state among these Txns."""
-    states = []
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payloads:
+    """What the `blizzard:` Txns of a commit say, sound and damaged ones apart."""
+
+    positions: tuple[Position, ...]
+    of_rust: tuple[RustPosition, ...]
+    damaged: tuple[CodecError, ...]
+
+
+def decode_payloads(txns: Iterable[Txn]) -> Payloads:
+    """The one place that goes on after a payload that does not decode: whoever needs it looks at `damaged`."""
+    positions: list[Position] = []
+    of_rust: list[RustPosition] = []
+    damaged: list[CodecError] = []
     for app_id in (txn.app_id for txn in txns if txn.app_id.startswith(PREFIX)):
         try:
-            position = decode_position(app_id)
-        except CodecError:
+            found = decode_position(app_id)
+        except CodecError as e:
+            damaged.append(e)
             continue
-        if isinstance(position, Position):
-            states.append(position)
-    return tuple(states)
+        if isinstance(found, Position):
+            positions.append(found)
+        else:
+            of_rust.append(found)
+    return Payloads(positions=tuple(positions), of_rust=tuple(of_rust), damaged=tuple(damaged))
+
+
+def positions_in(txns: Iterable[Txn]) -> tuple[Position, ...]:
+    """Every sound position among these Txns."""
+    return decode_payloads(txns).positions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from blizzard.core.codec import CodecError, decode_position
-from blizzard.core.log import CommitFacts, fence_version, payloads
+from blizzard.core.log import CommitFacts, fence_version, payloads, positions_in
 from blizzard.core.position import Position
 
 
@@ -61,11 +60,4 @@ def decide_commit_outcome(commits: Sequence[CommitFacts], *, app_id: str, positi
 
 
 def _run_of(commit: CommitFacts, pipeline: str) -> str | None:
-    for app_id in payloads(commit):
-        try:
-            position = decode_position(app_id)
-        except CodecError:
-            continue
-        if isinstance(position, Position) and position.pipeline == pipeline:
-            return position.run_id
-    return None
+    return next((p.run_id for p in positions_in(commit.txns) if p.pipeline == pipeline), None)

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
-from blizzard.core.codec import CodecError, decode_position, fence_app_id
+from blizzard.core.codec import fence_app_id
 from blizzard.core.fold import CannotFold, fold_ledgers
 from blizzard.core.judge import judge_history, judge_position
 from blizzard.core.kinds import Kind
 from blizzard.core.log import (
     CommitFacts,
     TableFacts,
+    decode_payloads,
     fence_version,
     names_pipeline,
     payloads,
@@ -29,7 +30,7 @@ from blizzard.core.log import (
 from blizzard.core.newer import refuse_newer
 from blizzard.core.overlap import may_overlap
 from blizzard.core.paths import Path
-from blizzard.core.position import Marks, Position, RustPosition
+from blizzard.core.position import Marks, Position
 from blizzard.core.readers import find_reader, refuse_second_reader
 from blizzard.core.refuse import Refuse, describe_position, describe_source, import_commands, options_of
 from blizzard.core.types import SourceFile, SourceIdentity, find_file
@@ -250,17 +251,13 @@ def _fresh(start_from: StartFrom | None, reads_again: bool) -> Fresh:
 def _position_of(commit: CommitFacts, pipeline: str) -> Position | Refuse:
     """The pipeline's state in the commit that took its newest fence. A damaged one is refused, not skipped."""
     sequence = fence_version(commit, pipeline)
-    problems = []
     newer = refuse_newer(payloads(commit), pipeline, sequence)
     if newer is not None:
         return newer
-    for app_id in payloads(commit):
-        try:
-            position = decode_position(app_id)
-        except CodecError as e:
-            problems.append(f"{e.kind}: {e}")
-            continue
-        if isinstance(position, Position) and position.pipeline == pipeline:
+    decoded = decode_payloads(commit.txns)
+    problems = [f"{e.kind}: {e}" for e in decoded.damaged]
+    for position in decoded.positions:
+        if position.pipeline == pipeline:
             if position.sequence == sequence:
                 return position
             problems.append(f"its payload is of sequence {position.sequence}, its fence of {sequence}")
@@ -403,10 +400,4 @@ def check_in_progress(marks: Marks, listing: Sequence[SourceFile]) -> Refuse | N
 
 def _has_rust_position(facts: TableFacts) -> bool:
     txns = [txn for commit in facts.commits for txn in commit.txns]
-    for txn in (*txns, *(facts.checkpoint.txns if facts.checkpoint is not None else ())):
-        try:
-            if isinstance(decode_position(txn.app_id), RustPosition):
-                return True
-        except CodecError:
-            continue
-    return False
+    return bool(decode_payloads((*txns, *(facts.checkpoint.txns if facts.checkpoint is not None else ()))).of_rust)

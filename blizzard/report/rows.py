@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from blizzard.core.codec import FENCE_PREFIX, CodecError, decode_position
+from blizzard.core.codec import FENCE_PREFIX
 from blizzard.core.history import Superseded
 from blizzard.core.ledger import Ledger, decode_ledger
-from blizzard.core.log import CommitFacts, payloads
-from blizzard.core.position import Position, RustPosition
+from blizzard.core.log import CommitFacts, decode_payloads, payloads
+from blizzard.core.position import Position
 from blizzard.report.facts import CommitRow
 
 
@@ -33,28 +33,22 @@ class Gathered:
         return self.pipelines.setdefault(pipeline, PipelineRows())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Payloads:
-    states: tuple[Position, ...]
-    problem: str | None
-    is_rust: bool
-
-
 def gather(commits: Iterable[CommitFacts]) -> Gathered:
     gathered, superseded = Gathered(), Superseded()
     for commit in commits:
-        ledger, found = decode_ledger(commit.user_metadata), _read_payloads(commit)
+        ledger, found = decode_ledger(commit.user_metadata), decode_payloads(commit.txns)
         taken_back = ledger is not None and superseded.meets(ledger)
         fences = {t.app_id.removeprefix(FENCE_PREFIX): t.version for t in commit.txns if _is_fence(t.app_id)}
-        states = {position.pipeline: position for position in found.states}
+        states = {position.pipeline: position for position in found.positions}
+        problem = next((f"the payload is damaged ({e.kind}): {e}" for e in reversed(found.damaged)), None)
         names = {*fences, *states, *((ledger.pipeline,) if ledger else ())}
-        if found.is_rust:
+        if found.of_rust:
             gathered.rust_versions.append(commit.version)
         if not names:
             gathered.foreign += 1
         for name in sorted(names):
             mine = ledger if ledger is not None and ledger.pipeline == name else None
-            _take(gathered.of(name), commit, states.get(name), mine, fences.get(name), taken_back, found.problem)
+            _take(gathered.of(name), commit, states.get(name), mine, fences.get(name), taken_back, problem)
     return gathered
 
 
@@ -129,17 +123,3 @@ def _row(commit: CommitFacts, ledger: Ledger | None, taken_back: bool) -> Commit
 
 def _is_fence(app_id: str) -> bool:
     return app_id.startswith(FENCE_PREFIX)
-
-
-def _read_payloads(commit: CommitFacts) -> _Payloads:
-    states, problem, is_rust = [], None, False
-    for app_id in payloads(commit):
-        try:
-            position = decode_position(app_id)
-        except CodecError as e:
-            problem = f"the payload is damaged ({e.kind}): {e}"
-            continue
-        if isinstance(position, Position):
-            states.append(position)
-        is_rust |= isinstance(position, RustPosition)
-    return _Payloads(states=tuple(states), problem=problem, is_rust=is_rust)
