@@ -6,37 +6,19 @@ retry must propose the same table. Nothing that is declared is ever changed, and
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
-from math import isfinite
 from typing import Any
 
 from blizzard.core import observed
 from blizzard.core.observed import Observations, smallest
 from blizzard.schema import MAX_DEPTH, ColumnPath, DeltaSchema, DeltaType, fold_name, name_problems, show_path
+from blizzard.schema.value_kinds import MANY_KEYS, UNUSABLE_IN_NAME, kind_of, scalar_type
 
 # The parser fills it; a source field of this name never becomes a column.
 RESCUED_COLUMN = "_rescued_data"
 
-# An object with more different names than this is a map in disguise: its JSON is kept in a STRING.
-MAX_NEW_FIELDS = 200
 MAX_NAME_CHARACTERS = 255
-
-_INT64 = range(-(2**63), 2**63)
-_DECIMAL38 = range(-(10**38) + 1, 10**38)
-_NUMBERS = {"long", "large", "decimal", "double"}
-# Integers beyond these are not all doubles: 9007199254740993 would become ...992.
-_EXACT_DOUBLES = range(-(2**53), 2**53 + 1)
-# Delta without column mapping, which blizzard does not write, takes none of these.
-_UNUSABLE = re.compile(r"[ ,;{}()\n\t=]")
-# Capital T and Z and at most microseconds: what TIMESTAMP keeps exactly, and what `infer` proposes it for.
-_DATE_TIME = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2})(?:\.[0-9]{1,6}0*)?"
-    r"(?:Z|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
-)
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +104,7 @@ def _find_others(value: Any, names: _Names | None, path: ColumnPath, found: list
 def _observe(kinds: dict[ColumnPath, frozenset[str]], path: ColumnPath, value: Any) -> None:
     if len(path[-1]) > MAX_NAME_CHARACTERS:
         path = (*path[:-1], path[-1][:MAX_NAME_CHARACTERS] + "…")
-    kind = _kind(value)
+    kind = kind_of(value)
     if len(path) == MAX_DEPTH and kind in ("object", "array"):
         kind = "text"  # no column can be deeper
     kinds[path] = kinds.get(path, frozenset()) | {kind}
@@ -132,48 +114,6 @@ def _observe(kinds: dict[ColumnPath, frozenset[str]], path: ColumnPath, value: A
     elif kind == "array":
         for item in value:
             _observe(kinds, (*path, "element"), item)
-
-
-def _kind(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int() if value in _DECIMAL38:
-            return "long" if value in _EXACT_DOUBLES else "large" if value in _INT64 else "decimal"
-        case int() | float():
-            return "double" if _fits_double(value) else "text"
-        case str():
-            return _text_kind(value)
-        case Mapping():
-            return "object"
-        case _:
-            return "array"
-
-
-def _fits_double(value: float) -> bool:
-    try:
-        return isfinite(float(value))
-    except OverflowError:
-        return False
-
-
-def _text_kind(value: str) -> str:
-    try:
-        if _DATE.fullmatch(value):
-            date.fromisoformat(value)
-            return "date"
-        if match := _DATE_TIME.fullmatch(value):
-            local, sign, hours, minutes = match.groups()
-            moment = datetime.fromisoformat(local)
-            ahead = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
-            # In UTC it must still be in the years 1 to 9999.
-            moment = moment + ahead if sign == "-" else moment - ahead
-            return "timestamp"
-    except (ValueError, OverflowError):
-        pass
-    return "text"
 
 
 def _children(paths: Iterable[ColumnPath]) -> dict[ColumnPath, set[str]]:
@@ -237,20 +177,14 @@ class _Growth:
         if kinds == {"array"}:
             element = self._new_type((*path, "element"))
             return element and {"type": "array", "elementType": element, "containsNull": True}
-        if kinds and kinds <= _NUMBERS:
-            if "double" in kinds:
-                return "string" if kinds & {"large", "decimal"} else "double"
-            return "decimal(38,0)" if "decimal" in kinds else "long"
-        if len(kinds) == 1 and not kinds <= {"text"}:
-            return next(iter(kinds))  # boolean, date or timestamp
-        return "string" if kinds else None
+        return scalar_type(kinds) if kinds else None
 
     def _new_struct(self, path: ColumnPath) -> DeltaType | None:
-        if len(self.names.get(path, ())) > MAX_NEW_FIELDS:
-            return "string"
+        if len(self.names.get(path, ())) > MANY_KEYS:
+            return "string"  # a map that is used as one: its JSON is kept
         fields = self._new_fields(path, taken=[])
         return {"type": "struct", "fields": fields} if fields else None
 
 
 def _is_usable(name: str) -> bool:
-    return len(name) <= MAX_NAME_CHARACTERS and not _UNUSABLE.search(name) and not name_problems([name], ())
+    return len(name) <= MAX_NAME_CHARACTERS and not UNUSABLE_IN_NAME.search(name) and not name_problems([name], ())

@@ -8,30 +8,19 @@ the records.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
-from math import isfinite
 from typing import Any
 
 from blizzard.errors import SchemaError
 from blizzard.schema import MAX_DEPTH, ColumnPath, DeltaSchema, DeltaType, name_problems, show_column, show_path
 from blizzard.schema.hints import NO_HINTS, Hints
+from blizzard.schema.value_kinds import MANY_KEYS, UNUSABLE_IN_NAME, kind_of, scalar_type
 
-_INT64 = range(-(2**63), 2**63)
-_EXACT_DOUBLES = range(-(2**53), 2**53 + 1)
-_DECIMAL38 = range(-(10**38) + 1, 10**38)
-# Capital T and Z and at most microseconds: what TIMESTAMP keeps exactly. Anything else stays a STRING.
-_DATE_TIME = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2})(?:\.[0-9]{1,6}0*)?"
-    r"(?:Z|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
+# What a person calls the kinds of values that are one thing in JSON.
+_JSON_NAMES = dict.fromkeys(("long", "large", "decimal", "double", "huge"), "number") | dict.fromkeys(
+    ("date", "timestamp", "text"), "string"
 )
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-# Spark writes to no table with one of these in a column's name, unless it maps columns, which blizzard does not.
-_UNUSABLE_IN_NAME = re.compile(r"[ ,;{}()=]")
-# An object with more keys than this, each in few of the records, is a map that is used as one.
-_MANY_KEYS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +35,8 @@ class _Seen:
     """What one column has held so far; it never leaves this module."""
 
     values: int = 0
-    examples: dict[str, Any] = field(default_factory=dict)  # the first value of each kind
-    number_type: str | None = None
-    string_type: str | None = None
+    kinds: set[str] = field(default_factory=set)
+    examples: dict[str, Any] = field(default_factory=dict)  # the first value of each JSON type
     fields: dict[str, _Seen] = field(default_factory=dict)
     element: _Seen | None = None
     too_deep: bool = False
@@ -86,72 +74,21 @@ def _observe(seen: _Seen, value: Any, path: ColumnPath) -> None:
     if len(path) > MAX_DEPTH:
         seen.too_deep = True
         return
-    match value:
-        case bool():
-            kind = "boolean"
-        case int() | float():
-            kind = "number"
-            seen.number_type = _widen_number(seen.number_type, value)
-        case str():
-            kind = "string"
-            # Once a column is plain text, nothing makes it a date again: no need to look.
-            if seen.string_type != "string":
-                found = _string_type(value)
-                seen.string_type = found if seen.string_type in (None, found) else "string"
-        case Mapping():
-            kind = "object"
-            _observe_fields(seen.fields, value, path)
-        case list():
-            kind = "array"
-            seen.element = seen.element or _Seen()
-            for item in value:
-                _observe(seen.element, item, (*path, "element"))
-        case _:
-            raise SchemaError(f"{show_column(path)}: {type(value).__name__} is not a JSON value")
+    # Once a column is plain text, nothing makes it a date again: no need to look.
+    is_text = isinstance(value, str) and "text" in seen.kinds
+    try:
+        kind = "text" if is_text else kind_of(value)
+    except TypeError as e:
+        raise SchemaError(f"{show_column(path)}: {e}") from None
+    if kind == "object":
+        _observe_fields(seen.fields, value, path)
+    elif kind == "array":
+        seen.element = seen.element or _Seen()
+        for item in value:
+            _observe(seen.element, item, (*path, "element"))
     seen.values += 1
-    seen.examples.setdefault(kind, value)
-
-
-def _widen_number(so_far: str | None, value: int | float) -> str:
-    fits = value in _DECIMAL38 if isinstance(value, int) else isfinite(value)
-    if so_far == "string" or not fits:
-        return "string"
-    if isinstance(value, float):
-        return "double" if so_far in (None, "long", "double") else "string"
-    if so_far == "double":
-        return "double" if value in _EXACT_DOUBLES else "string"
-    if so_far in (None, "long") and value in _EXACT_DOUBLES:
-        return "long"
-    return "large" if so_far in (None, "long", "large") and value in _INT64 else "decimal(38,0)"
-
-
-def _string_type(value: str) -> str:
-    if _DATE.fullmatch(value):
-        return "date" if _is_date(value) else "string"
-    return "timestamp" if _is_date_time(value) else "string"
-
-
-def _is_date(value: str) -> bool:
-    try:
-        date.fromisoformat(value)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_date_time(value: str) -> bool:
-    if (match := _DATE_TIME.fullmatch(value)) is None:
-        return False
-    local, sign, hours, minutes = match.groups()
-    try:
-        moment = datetime.fromisoformat(local)
-        if sign:
-            offset = timedelta(hours=int(hours), minutes=int(minutes))
-            # In UTC it must still be in the years 1 to 9999.
-            moment = moment - offset if sign == "+" else moment + offset
-    except (ValueError, OverflowError):
-        return False
-    return True
+    seen.kinds.add(kind)
+    seen.examples.setdefault(_JSON_NAMES.get(kind, kind), value)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -183,7 +120,7 @@ class _Builder:
         data_type = self._type(seen, hints, path)
         if data_type is None:
             return None
-        if _UNUSABLE_IN_NAME.search(name):
+        if UNUSABLE_IN_NAME.search(name):
             taken = "Delta takes none of ' ,;{}()=' in the name of a column"
             self.problems.append(f"{show_column(path)}: {taken}; rename it in the source, or hint it if you want it so")
         return {"name": name, "type": data_type, "nullable": True, "metadata": {}}
@@ -201,21 +138,15 @@ class _Builder:
             self.remarks.append(f"{show_path(path)} is a STRING, for it held {held}")
             return "string"
         match kinds:
-            case ("boolean",):
-                return "boolean"
-            case ("number",):
-                if seen.number_type == "string":
-                    self.remarks.append(f"{show_path(path)} is a STRING, for it held a number that no type can hold")
-                return "long" if seen.number_type == "large" else seen.number_type
-            case ("string",):
-                return seen.string_type
             case ("array",):
                 return self._array(seen.element or _Seen(), hints, path)
             case ("object",) | ():
                 self._look_for_a_map(seen, path)
                 return self.struct(seen.fields, hints, path)
-            case _:
-                raise AssertionError(kinds)
+        data_type = scalar_type(seen.kinds)
+        if kinds == ("number",) and data_type == "string":
+            self.remarks.append(f"{show_path(path)} is a STRING, for no other type holds all of its numbers exactly")
+        return data_type
 
     def _array(self, element: _Seen, hints: Hints, path: ColumnPath) -> DeltaType | None:
         column = self._column("element", element, hints.inside.get("element", NO_HINTS), path)
@@ -239,7 +170,7 @@ class _Builder:
 
     def _look_for_a_map(self, seen: _Seen, path: ColumnPath) -> None:
         keys = len(seen.fields)
-        if keys > _MANY_KEYS and sum(f.values for f in seen.fields.values()) * 10 < keys * seen.values:
+        if keys > MANY_KEYS and sum(f.values for f in seen.fields.values()) * 10 < keys * seen.values:
             hint = f"{show_path(path)} MAP<STRING, STRING>"
             self.remarks.append(
                 f"{show_path(path)} has {keys:,} keys, most of them rare; a hint makes it a map: {hint}"

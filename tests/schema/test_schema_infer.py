@@ -130,7 +130,7 @@ def test_every_mixed_column_is_told_with_an_example_of_each_kind() -> None:
     assert 'u.x.element is a STRING, for it held number (1) and string ("yyyyy' in remarks
     assert "m is a STRING, for it held object ({}) and array ([])" in remarks
     assert 'many is a STRING, for it held number (1) and boolean (true) and string ("z")' in remarks
-    assert "big is a STRING, for it held a number that no type can hold" in remarks
+    assert "big is a STRING, for no other type holds all of its numbers exactly" in remarks
     assert "fine" not in remarks
     assert "y" * 50 not in remarks
 
