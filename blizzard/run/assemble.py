@@ -7,7 +7,7 @@ request means the same parts to all of them. A table is opened once and passed o
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from blizzard.config.request import Request, check_source_place
 from blizzard.core.events import Emit, unheard
 from blizzard.core.kinds import Kind
 from blizzard.core.readers import readers_of
+from blizzard.core.types import SourceFile
 from blizzard.delta.place import DeltaRsPlace
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError, Refused, SchemaError
@@ -32,9 +33,11 @@ from blizzard.schema.fit import schema_differences
 from blizzard.schema.layout import TableLayout, apply_layout, layout_of
 from blizzard.source.cleaning import SourceCleaner
 from blizzard.source.listed import ListedSource
+from blizzard.source.sample import Sample
 from blizzard.source.uri import default_pipeline
 from blizzard.store import open_store
 from blizzard.tasks.policy import ParsePolicy, Unknown
+from blizzard.tasks.records import read_undeclared
 from blizzard.tasks.spec import TaskSpec
 from blizzard.tasks.stats import DEFAULT_INDEXED_COLUMNS
 
@@ -78,6 +81,18 @@ class Assembly:
     @property
     def source(self) -> ListedSource:
         return ListedSource(location=self.request.source_location, min_age_s=self.config.source.min_age_s or 0)
+
+    def sample(self, listing: Sequence[SourceFile]) -> Sample:
+        config = self.config
+        return Sample(
+            source=self.request.source_location,
+            listing=listing,
+            compression=config.source.compression,
+            max_record_bytes=config.limits.max_record_bytes,
+            max_records=config.schema.sample_records,
+            max_files=config.schema.sample_files,
+            parse=read_undeclared,
+        )
 
     @property
     def quarantine(self) -> DeltaRsQuarantine:

@@ -20,7 +20,7 @@ from blizzard.run.assemble import (
 )
 from blizzard.run.discover import NO_FILE_MATCHES
 from blizzard.run.drain import drain
-from blizzard.run.infer import infer_from_source
+from blizzard.run.infer import infer_from_sample
 from blizzard.run.inflight import ThreadBackground
 from blizzard.run.ports import NeverStop, StopRequest
 from blizzard.run.preview import NothingRead, plan_nothing, plan_run
@@ -103,7 +103,7 @@ def _layout_to_write(assembly: Assembly, opened: Opened) -> TableLayout | None:
 def _inferred_schema(assembly: Assembly) -> DeltaSchema | None:
     """Raises with the inferred schema as a suggestion where none was asked for. None: there is no record."""
     files = assembly.source.list()
-    inferred = infer_from_source(assembly.request.source_location, files, assembly.config, assembly.emit)
+    inferred = infer_from_sample(assembly.sample(files), assembly.config.schema.hints, assembly.emit)
     if inferred is None:
         if not files:
             assembly.emit(Warned(message=NO_FILE_MATCHES))

@@ -1,38 +1,20 @@
-"""The schema of a source that nobody has described: a sample of it, read, judged and told. Needs no Spark."""
+"""The schema of a source that nobody has described: a sample of it is read, judged and reported. Needs no Spark."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from math import inf
 from typing import Any
 
-from blizzard.config.load import Config
 from blizzard.core.events import Emit, Noted, Warned
 from blizzard.core.kinds import Kind
-from blizzard.core.types import SourceFile
 from blizzard.errors import BadData
+from blizzard.run.ports import Sample
 from blizzard.schema import DeltaSchema
 from blizzard.schema.ddl import to_ddl
 from blizzard.schema.hints import parse_hints
 from blizzard.schema.infer import infer_schema
-from blizzard.source.sample import Record, Sample
-from blizzard.source.uri import SourceLocation
-from blizzard.tasks.records import RecordReader
 from blizzard.text.lists import count
-
-# The reference says which lines are records, as it does for a run.
-_JUDGE = RecordReader({"type": "struct", "fields": []})
-
-
-def _parse_integer(text: str) -> int | float:
-    # int() refuses more than 4,300 digits. No number type holds a tenth of that.
-    return int(text) if len(text) <= 4300 else inf
-
-
-_DECODER = json.JSONDecoder(parse_int=_parse_integer)  # orjson would round what has more than 64 bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,29 +48,18 @@ class InferredSchema:
         }
 
 
-def infer_from_source(
-    source: SourceLocation, listing: Sequence[SourceFile], config: Config, emit: Emit
-) -> InferredSchema | None:
+def infer_from_sample(sample: Sample, hints: str | None, emit: Emit) -> InferredSchema | None:
     """The schema that a sample suggests and the hints decide, or None where no file has a line in it."""
-    hints = parse_hints(config.schema.hints)
-    sample = Sample(
-        source=source,
-        listing=listing,
-        compression=config.source.compression,
-        max_record_bytes=config.limits.max_record_bytes,
-        max_records=config.schema.sample_records,
-        max_files=config.schema.sample_files,
-        parse=parse_record,
-    )
-    if listing:
-        _note(emit, f"sampling {len(sample.chosen):,} of {count(len(listing), 'file')} for a schema")
+    parsed = parse_hints(hints)
+    if sample.listing:
+        _note(emit, f"sampling {len(sample.chosen):,} of {count(len(sample.listing), 'file')} for a schema")
     records = sample.read()
     first = next(records, None)
     if first is None:
         _check_empty(sample)
         return None
     try:
-        inference = infer_schema(chain([first], records), hints)
+        inference = infer_schema(chain([first], records), parsed)
     finally:
         _warn_skipped(sample, emit)
     for remark in inference.remarks:
@@ -136,10 +107,3 @@ def _warn(emit: Emit, message: str) -> None:
 def _join(*counts: str) -> str:
     """Those that are not zero."""
     return " and ".join(count for count in counts if not count.startswith("0 "))
-
-
-def parse_record(line: bytes) -> Record:
-    """The object on a line; raises NotARecord for whatever a run would call a bad line."""
-    _JUDGE.read(line)
-    record: Record = _DECODER.decode(line.decode())
-    return record

@@ -39,6 +39,22 @@ class Source(Protocol):
         """By the clock of the store that the files are in."""
 
 
+class Sample(Protocol):
+    """Some records of a source. `read` yields them once; the counts are of what it has yielded or skipped so far."""
+
+    listing: Sequence[SourceFile]
+    records: int
+    files: int
+    bad_lines: int
+    first_bad_line: str | None
+    skipped_files: list[str]
+
+    @property
+    def chosen(self) -> Sequence[int]: ...
+
+    def read(self) -> Iterator[dict[str, Any]]: ...
+
+
 class Table(Protocol):
     """A Delta table. `append` must be atomic, and must fail if another commit took the same fence since `refresh`.
 

@@ -6,9 +6,11 @@ declared type cannot hold exactly makes the line bad, or is rescued, as the poli
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import Any, TypeAlias
 
 from blizzard.core.kinds import LineKind
@@ -208,3 +210,19 @@ def _scalar(type_name: str, path: ColumnPath, parse: Callable[[Any], Any]) -> Co
         return converted
 
     return convert
+
+
+def _parse_integer(text: str) -> int | float:
+    # int() refuses more than 4,300 digits. No number type holds a tenth of that.
+    return int(text) if len(text) <= 4300 else inf
+
+
+_UNDECLARED = RecordReader({"type": "struct", "fields": []})
+_DECODER = json.JSONDecoder(parse_int=_parse_integer)  # orjson would round what has more than 64 bits
+
+
+def read_undeclared(line: bytes) -> Record:
+    """The object on a line of which no schema is known; raises `LineError` for whatever a run would call bad."""
+    _UNDECLARED.read(line)
+    record: Record = _DECODER.decode(line.decode())
+    return record

@@ -45,8 +45,8 @@ ALLOWED = {
 }
 # Bottom packages import less than others do.
 _AT_THE_BOTTOM = {"text": set[str](), "faults": set[str](), "core": set[str](), "errors": {"core", "text"}}
-# The modules of the spine that know what its ports really are.
-NAMES_THE_PARTS = {"blizzard.run.assemble", "blizzard.run.infer"}
+# The module of the spine that knows what its ports really are.
+NAMES_THE_PARTS = {"blizzard.run.assemble"}
 
 
 @cache

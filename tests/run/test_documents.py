@@ -15,13 +15,14 @@ import pytest
 from deltalake import DeltaTable
 
 from blizzard.config.load import make_config
+from blizzard.config.request import Request
 from blizzard.core.events import unheard
 from blizzard.errors import SchemaError
-from blizzard.run.infer import infer_from_source
+from blizzard.run.assemble import Assembly
+from blizzard.run.infer import infer_from_sample
 from blizzard.schema import ColumnPath, DeltaType, quote_name
 from blizzard.schema.ddl import parse_ddl, to_ddl
 from blizzard.schema.infer import infer_schema
-from blizzard.source.uri import locate_source
 from blizzard.tasks.policy import ParsePolicy, Unknown
 from tests.flows.documents import CLEAR_TIMES, INTEGERS, NAMES, SAMPLES, Members, Sample, compact, parse, stored
 from tests.flows.in_process import Flow
@@ -115,7 +116,8 @@ def lost_fields(flow: Flow, sample: Sample, bad: dict[int, str]) -> set[ColumnPa
 
 def infer(flow: Flow) -> str:
     config = make_config({"source.path": str(flow.src), "table.path": str(flow.table)})
-    inferred = infer_from_source(locate_source(str(flow.src)), flow.source.list(), config, unheard)
+    sampled = Assembly(request=Request(config=config)).sample(flow.source.list())
+    inferred = infer_from_sample(sampled, None, unheard)
     assert inferred is not None
     assert parse_ddl(inferred.ddl) == inferred.schema
     return inferred.ddl

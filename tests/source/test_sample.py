@@ -14,12 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.config.load import make_config
+from blizzard.config.request import Request
 from blizzard.core.events import Event, Noted, Warned
 from blizzard.errors import BadData, SchemaError
-from blizzard.run.infer import InferredSchema, infer_from_source, parse_record
+from blizzard.run.assemble import Assembly
+from blizzard.run.infer import InferredSchema, infer_from_sample
 from blizzard.source.listing import list_source
 from blizzard.source.sample import Sample, spread
 from blizzard.source.uri import locate_source
+from blizzard.tasks.records import read_undeclared
 
 
 class Notes:
@@ -59,14 +62,15 @@ def sample(folder: Path, *, files: int = 20, records: int = 10_000, max_record_b
         max_record_bytes=max_record_bytes,
         max_records=records,
         max_files=files,
-        parse=parse_record,
+        parse=read_undeclared,
     )
 
 
 def infer(folder: Path, notes: Notes | None = None, **options: Any) -> InferredSchema | None:
-    location = locate_source(str(folder))
-    config = make_config({f"schema.{key}": value for key, value in options.items()})
-    return infer_from_source(location, list_source(location), config, (notes or Notes()).see)
+    given = {"source.path": str(folder), **{f"schema.{key}": value for key, value in options.items()}}
+    assembly = Assembly(request=Request(config=make_config(given)))
+    sampled = assembly.sample(assembly.source.list())
+    return infer_from_sample(sampled, assembly.config.schema.hints, (notes or Notes()).see)
 
 
 def inferred(folder: Path, **options: Any) -> InferredSchema:
