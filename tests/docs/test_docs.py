@@ -38,6 +38,8 @@ def test_what_a_document_names_exists(path: Path) -> None:
     for file, test in named:
         assert not test or f"def {test}(" in (ROOT / file).read_text(), f"{file}::{test}"
         assert (ROOT / file).exists(), file
+    for file in re.findall(r"(?<![\w/.])blizzard/[\w/]+(?:\.py)?\b(?![.:*{])", text):
+        assert (ROOT / file).exists(), file
     families = tuple({name.split(".")[0] + "." for name in KEYS if "." in name} - {"spark."})  # others' settings
     for key in re.findall(r"`([a-z_]+\.[a-z_]+)(?:[=:] ?\w+)?`", text):
         if key.startswith(families) and not key.endswith((".py", ".md", ".sh")):
