@@ -8,11 +8,15 @@ files themselves would have to keep, neither can.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from blizzard.core.kinds import Kind
 from blizzard.errors import Refused
 from blizzard.schema import DeltaSchema
+
+if TYPE_CHECKING:
+    from deltalake import Metadata
+    from deltalake.table import ProtocolVersions
 
 # What an append of plain Parquet files with complete statistics honours. The last row asks something of files only
 # where a column or a property uses it, and that is looked at.
@@ -42,7 +46,9 @@ _COLUMN_DUTIES = {
 }
 
 
-def check_features(schema: DeltaSchema, protocol: Any, metadata: Any, *, committer: str = "delta-rs") -> None:
+def check_features(
+    schema: DeltaSchema, protocol: ProtocolVersions, metadata: Metadata, *, committer: str = "delta-rs"
+) -> None:
     configuration, features = dict(metadata.configuration), _writer_features(protocol)
     if features & CATALOG_MANAGED:
         raise Refused(
@@ -61,7 +67,7 @@ def check_features(schema: DeltaSchema, protocol: Any, metadata: Any, *, committ
         )
 
 
-def _writer_features(protocol: Any) -> set[str]:
+def _writer_features(protocol: ProtocolVersions) -> set[str]:
     return set(protocol.writer_features or ()) if protocol.min_writer_version >= 7 else set()
 
 

@@ -10,12 +10,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError, connect_without_jvm
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _DELTA = "org.apache.spark.sql.delta"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -34,7 +37,7 @@ _CONF = {
 
 
 class DeltaJvm:
-    def __init__(self, spark: Any) -> None:
+    def __init__(self, spark: SparkSession) -> None:
         _require_classic(spark)
         self.jvm = spark._jvm
         self._spark_version = spark.version
@@ -126,7 +129,7 @@ class DeltaJvm:
                 self._sessions.clearActiveSession()
 
 
-def _require_classic(spark: Any) -> None:
+def _require_classic(spark: SparkSession) -> None:
     if getattr(spark, "_jvm", None) is None:
         raise connect_without_jvm()
     if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() == "false":

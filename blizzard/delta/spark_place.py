@@ -7,7 +7,7 @@ import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from deltalake.exceptions import DeltaError
@@ -27,13 +27,16 @@ from blizzard.store import open_store
 from blizzard.store.uri import is_local, locate
 from blizzard.text.plain import plain
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*){1,2}")
 _PREFIX = "catalog:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaSparkPlace(DeltaRsPlace):
-    session: Callable[[], Any]
+    session: Callable[[], SparkSession]
     is_sole_writer: bool = False
 
     def open(self) -> DeltaSparkTable | None:
@@ -90,7 +93,7 @@ def is_catalog_name(table: str) -> bool:
     return table.startswith(_PREFIX) or (_NAME.fullmatch(table) is not None and not os.path.exists(table))
 
 
-def resolve_name(spark: Any, table: str) -> str:
+def resolve_name(spark: SparkSession, table: str) -> str:
     """The path of a Delta table in the session's catalog."""
     name = table.removeprefix(_PREFIX)
     try:

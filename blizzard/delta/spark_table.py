@@ -8,7 +8,7 @@ hooks run after the commit, in the same call.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from deltalake import DeltaTable
@@ -28,6 +28,9 @@ from blizzard.schema.fit import fingerprint
 from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.uri import is_local
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 # What delta-rs leaves as it is in a path. With an unencoded one a commit lands, and the table is unreadable (measured).
 _PATH_SAFE = "/=:@!$&'()*+,;-._~"
 _CHECKPOINT_EVERY = 100
@@ -40,7 +43,7 @@ class DeltaSparkTable(DeltaRsTable):
         self,
         root: str,
         handle: DeltaTable,
-        session: Callable[[], Any],
+        session: Callable[[], SparkSession],
         access: Access = NO_ACCESS,
         *,
         is_sole_writer: bool = False,

@@ -16,8 +16,9 @@ import deltalake
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
+from deltalake import CommitProperties, DeltaTable, Metadata, PostCommitHookProperties, Transaction
 from deltalake.exceptions import DeltaError
+from deltalake.table import ProtocolVersions
 from deltalake.transaction import AddAction
 
 from blizzard.core.codec import fence_app_id
@@ -93,11 +94,11 @@ class DeltaRsTable:
         return fingerprint(self.schema)
 
     @property
-    def protocol(self) -> Any:
+    def protocol(self) -> ProtocolVersions:
         return self._handle.protocol()
 
     @property
-    def metadata(self) -> Any:
+    def metadata(self) -> Metadata:
         return self._handle.metadata()
 
     @property
