@@ -1,33 +1,34 @@
-# A fresh machine with Python >= 3.10, Java 17 and make needs nothing else.
+# A fresh machine needs only Python >= 3.10, Java 17 and make.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-# The oldest Spark that is supported, and what shows that it is: a run, its starts and its kills, both committers.
+# The oldest supported Spark, and the tests that run on it: runs, starts, kills, both committers.
 SPARK35       := .venv-spark35
 SPARK35_TESTS := tests/spark/test_ingest.py tests/spark/test_submit.py tests/spark/test_delta_spark.py \
 	tests/spark/test_versions.py::test_delta_for_another_spark \
 	tests/spark/test_kill.py::test_a_driver_killed_at_a_named_point_loses_and_doubles_nothing
 
-# Servers for the tests against object storage, built by Go. The stamps carry the versions, so a new one is built.
+# Servers for the tests against object storage, built by Go. The stamps have the version in their name: a new version
+# is built again.
 TOOLS     := .tools
 VERSITYGW := v1.8.0
 TOXIPROXY := v2.5.0
 S3_READY  := $(TOOLS)/versitygw-$(VERSITYGW) $(TOOLS)/toxiproxy-$(TOXIPROXY)
-# Emulators of Google Cloud Storage and of Azure Blob Storage. What azurite depends on is as old as itself.
+# Emulators of Google Cloud Storage and of Azure Blob Storage. azurite's dependencies are as old as azurite itself.
 FAKE_GCS  := v1.56.1
 AZURITE   := 3.35.0
 GCS_READY := $(TOOLS)/fake-gcs-server-$(FAKE_GCS)
 AZURE_READY := $(TOOLS)/azurite-$(AZURITE)
 NPM       := $(shell command -v npm 2>/dev/null)
 GO        := $(shell command -v go 2>/dev/null)
-# An environment with an interpreter of its own, for the tests on a cluster, can only be made on Linux.
+# The environment for the tests on a cluster has its own interpreter; it can only be made on Linux.
 CLUSTER_ENV := $(if $(filter Linux,$(shell uname -s)),dist/.environment)
 # Without cgo no C compiler is needed; without symbols the server is half as large (45 MB).
 GO_BUILD   = GOBIN='$(CURDIR)/$(TOOLS)/bin' GOFLAGS=-buildvcs=false CGO_ENABLED=0 go install -ldflags='-s -w'
 
-# Debian's browser, for the tests of the report. Where this is not root on a Debian, it has to be there already.
+# Debian's browser, for the tests of the report. Without root on Debian it has to be installed already.
 APT := $(shell test "$$(id -u)" = 0 && command -v apt-get 2>/dev/null)
 
 # A real Airflow in an environment of its own, for the tests of blizzard.airflow. uv installs it in seconds, pip in minutes.
@@ -36,7 +37,7 @@ AIRFLOW_READY := $(AIRFLOW_VENV)/.ready
 AIRFLOW_UV    := $(AIRFLOW_VENV)/bin/uv pip install --quiet --python $(AIRFLOW_VENV)/bin/python
 AIRFLOW_PROVIDERS := apache-spark amazon databricks
 
-# Tests wait more than they work: files of them run side by side, each of them in order.
+# Tests wait more than they work: two files run at once, the tests of one file in order.
 AT_ONCE := -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
@@ -87,7 +88,7 @@ npm:
 
 setup-airflow: $(AIRFLOW_READY) ## Install the Airflow that the Airflow tests run against (600 MB)
 
-# blizzard itself comes without its dependencies, as on a real worker: their pyspark and the provider's are in each other's way.
+# blizzard is installed without its dependencies, as on a real worker: its pyspark conflicts with the provider's.
 $(AIRFLOW_READY): conf/constraints-airflow.txt pyproject.toml
 	$(PYTHON) -m venv --clear $(AIRFLOW_VENV)
 	$(AIRFLOW_VENV)/bin/pip install --quiet --disable-pip-version-check -c conf/constraints-airflow.txt uv
@@ -105,7 +106,7 @@ java:
 demo: java setup ## Generate NDJSON.gz, ingest it into a Delta table, show that a second run finds nothing new
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh jobs/demo.sh
 
-# What a machine does not have, it does not test: see the README.
+# Tests are skipped if the machine lacks what they need: see the README.
 SERVERS := setup-airflow $(if $(GO),setup-s3 $(GCS_READY)) $(if $(NPM),$(AZURE_READY)) $(if $(APT),setup-browser) $(CLUSTER_ENV)
 
 test: java setup $(SERVERS) ## Run all tests (object storage: where Go and npm are; browser: where apt-get or Chromium is)
@@ -115,7 +116,7 @@ dist: setup ## Make in dist/ what a cluster needs: wheel, zip for --py-files, en
 	$(BIN)/python jobs/dist.py
 	@touch dist/.environment
 
-# For the tests on a cluster. They bring blizzard itself as a fresh zip, so that only new versions of packages count.
+# For the tests on a cluster. They send blizzard itself as a fresh zip, so this is built again only for new packages.
 dist/.environment: jobs/dist.py jobs/portable.py pyproject.toml conf/constraints.txt | setup
 	$(BIN)/python jobs/dist.py
 	@touch $@

@@ -1,1 +1,1 @@
-"""The command line: thin over everything else, and imported by nobody."""
+"""The command line: a thin layer over all other packages. No other package imports it."""

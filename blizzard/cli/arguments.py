@@ -1,4 +1,4 @@
-"""Arguments that several commands share, without anything that takes long to import."""
+"""Arguments that several commands share, without anything that is slow to import."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from collections.abc import Callable
 
 
 def whole_number(at_least: int) -> Callable[[str], int]:
-    """The type of an option that takes a number: one that has an end, since Python reads no more than 4,300 digits."""
+    """The type of an option that takes a number of at most 18 digits. Python itself refuses more than 4,300 digits."""
 
     def parse(text: str) -> int:
         number = int(text) if re.fullmatch(r"[0-9]{1,18}", text) else -1
         if number < at_least:
             shown = repr(text if len(text) <= 20 else f"{text[:20]}…")
-            raise argparse.ArgumentTypeError(f"{shown} is not a whole number from {at_least} on")
+            raise argparse.ArgumentTypeError(f"{shown} is not a whole number of {at_least} or more")
         return number
 
     return parse
 
 
 _PIPELINE_HELP = (
-    "name of this flow; default: the pipeline of the table that reads this source, else one derived from the source"
+    "name of the pipeline; default: the pipeline of the table that reads this source, else a name made from the source"
 )
 
 
 def add_config_arguments(parser: argparse.ArgumentParser) -> None:
-    """For commands over a table too: a store may need `storage_options`."""
+    """Commands on a table need these too: its store may need `storage_options`."""
     parser.add_argument("--config", metavar="FILE", help="YAML file; flags override it")
     parser.add_argument(
         "--set",
@@ -42,7 +42,7 @@ def add_committer_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--committer",
         choices=("delta-rs", "delta-spark"),
-        help="who commits: delta-rs (default), or the session's own Delta; blizzard doctor says which a table needs",
+        help="who commits: delta-rs (default), or the Spark session's own Delta; see blizzard doctor",
     )
 
 
@@ -50,7 +50,7 @@ def add_hints_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--hints",
         metavar="DDL",
-        help="columns whose type the sample does not decide, such as 'id BIGINT, user.age INT'",
+        help="columns whose type you decide, not the sample, such as 'id BIGINT, user.age INT'",
     )
 
 
@@ -71,12 +71,12 @@ def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--start-from",
         metavar="WHERE",
-        help="'beginning' or 'after:NAME': where a new pipeline begins on a table that already has data",
+        help="where a new pipeline begins on a table that already has data: 'beginning' or 'after:NAME'",
     )
     parser.add_argument(
         "--adopt",
         action="store_true",
-        help="begin at the newest position that the Rust program of the same name has left in this table",
+        help="begin at the newest position that the Rust blizzard has left in this table",
     )
 
 
@@ -93,7 +93,7 @@ def add_loss_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accept-quarantine-loss",
         action="store_true",
-        help="give up bad records whose file is gone from the quarantine table's folder",
+        help="go on without bad records whose file is gone from the quarantine table's folder",
     )
 
 

@@ -39,22 +39,22 @@ _AUDIT_WORDS = {
     "waiting": "wait for the next run",
     "partial": "of those are in progress: some of their lines are committed",
     "held": "of those are held back",
-    "unreadable": "of those cannot be read, for a reason that stays",
+    "unreadable": "of those cannot be read, and waiting does not help",
     "broken": "were given up before their end: see blizzard dlq list",
-    "unfinished": "are done with by the position, and their ledger says that they were not read to the end",
+    "unfinished": "are finished by the position, but their ledger says that they were not read to the end",
     "skipped": "were left out by a person (checkpoint skip)",
     "never_ingested": "were never ingested, although the mark has passed them (late)",
-    "unclear": "have been passed by the mark, and the ledgers that would know them are gone",
-    "taken_over": "are done with by the position that was taken over; no ledger of this table knows them",
-    "in_rows": "have rows in the table; the ledgers that would know more are gone",
+    "unclear": "were passed by the mark, but the ledgers that would know them are gone",
+    "taken_over": "are finished by the position that was taken over; no ledger of this table names them",
+    "in_rows": "have rows in the table; the ledgers that would say more are gone",
     "twice": "were ingested twice, at least in part",
     "read_by_others": "were ingested by another pipeline of this table too, at least in part",
     "rewritten": "have changed since they were ingested",
     "gone": "were ingested and are no longer in the source",
-    "rows_missing": "were ingested, and the table has no row of them",
-    "rows_unknown": "have rows in the table, and no ledger knows them",
-    "quarantine_missing": "commits had bad records that the quarantine lacks; their sequences",
-    "quarantine_unknown": "sequences have bad records in the quarantine, and no commit stands behind them",
+    "rows_missing": "were ingested, but the table has no row of them",
+    "rows_unknown": "have rows in the table, but no ledger names them",
+    "quarantine_missing": "commits had bad records that are not in the quarantine; their sequences",
+    "quarantine_unknown": "sequences have bad records in the quarantine, but no commit in the log",
 }
 
 
@@ -68,7 +68,7 @@ def _audit(options: argparse.Namespace) -> int:
 
 
 def _audit_lines(found: Audit, problems: Collection[str]) -> Iterator[str]:
-    yield f"{count(found.listed, 'file')} listed, {found.ingested:,} of them ingested whole and as they are"
+    yield f"{count(found.listed, 'file')} listed, {found.ingested:,} of them ingested whole and unchanged since"
     for name, words in _AUDIT_WORDS.items():
         names = [str(item) for item in getattr(found, name)]
         if names:
@@ -78,7 +78,7 @@ def _audit_lines(found: Audit, problems: Collection[str]) -> Iterator[str]:
         yield f"  the other pipelines: {', '.join(others)}"
     if found.bad_records or found.quarantined:
         yield f"  {found.bad_records:,} records were bad; the quarantine holds {found.quarantined or 0:,} rows"
-    yield "nothing is wrong" if not problems else f"{len(problems)} kinds of trouble, marked with !"
+    yield "nothing is wrong" if not problems else f"problems: {count(len(problems), 'kind')}, marked with !"
 
 
 def _vacuum_orphans(options: argparse.Namespace) -> int:
@@ -94,7 +94,7 @@ def _vacuum_orphans(options: argparse.Namespace) -> int:
         deleted = delete_orphans(found, lambda folder: request.access("table", folder)) if options.yes else 0
     size = sum(orphan.size_bytes for orphan in found)
     lines = [f"{o.path}  {o.size_bytes:,} bytes  {o.age_s / 86_400:.0f} days" for o in found]
-    done = f"{deleted} deleted" if options.yes else "none deleted (--yes)"
+    done = f"{deleted} deleted" if options.yes else "none deleted (add --yes)"
     shown = {"files": [asdict(o) for o in found], "bytes": size, "deleted": deleted}
     output_of(options).result(shown, [*lines, f"{count(len(found), 'orphan')}, {size:,} bytes; {done}"])
     return 0

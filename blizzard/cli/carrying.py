@@ -1,4 +1,4 @@
-"""A command carried out, whatever its stdout does meanwhile."""
+"""Runs a command, and notices output that could not be printed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from blizzard.text.streams import put_err, put_out
 
 
 def carry_out(work: Callable[[], int], *, prints_at_the_end: bool) -> tuple[int, BaseException | None]:
-    """The exit code of a command, or what ended it.
+    """The exit code of a command, or the exception that ended it.
 
-    What a command prints is its work, and lost output an error. One that changes something prints at the end: a stdout
-    that takes nothing must not stop it half way, and does not undo it.
+    A command that only shows something fails if its output is lost. A command that changes something prints at the end:
+    a closed or full stdout must not stop it half way, and does not undo what was done.
     """
     told, error, code = io.StringIO(), None, 0
     watched = _Watched(sys.stdout)
@@ -28,7 +28,7 @@ def carry_out(work: Callable[[], int], *, prints_at_the_end: bool) -> tuple[int,
         return 130, None
     except (SystemExit, GeneratorExit):
         raise
-    except BaseException as e:  # a panic in Rust is no Exception
+    except BaseException as e:  # a panic in Rust is not an Exception
         error = e
     unsaid = put_out(told.getvalue())
     lost = watched.lost or unsaid
@@ -39,13 +39,13 @@ def carry_out(work: Callable[[], int], *, prints_at_the_end: bool) -> tuple[int,
         return code, error
     if error is not None and error is not lost:
         return code, error
-    if isinstance(lost, BrokenPipeError):  # a reader that has seen enough
+    if isinstance(lost, BrokenPipeError):  # the reader closed the pipe: it has seen enough
         return 0, None
     return code, stdout_is_lost(lost)
 
 
 class _Watched:
-    """A stdout that remembers what went wrong with it: a broken pipe may as well be that of a connection."""
+    """A stdout that remembers its own error: a BrokenPipeError may also come from a network connection."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""`blizzard checkpoint …`: positions looked at, kept, moved and changed."""
+"""`blizzard checkpoint …`: shows, exports, imports and changes positions."""
 
 from __future__ import annotations
 

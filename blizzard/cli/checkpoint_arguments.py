@@ -1,4 +1,4 @@
-"""The arguments of `blizzard checkpoint …`, without anything that takes long to import."""
+"""The arguments of `blizzard checkpoint …`, without anything that is slow to import."""
 
 from __future__ import annotations
 
@@ -13,30 +13,32 @@ from blizzard.cli.arguments import (
     whole_number,
 )
 
-_ROLLBACK_HELP = """Remove what the commits after a sequence have added, and put the position back to where it was: the
-next run reads the same slices again. One commit does both, under the pipeline's next sequence. Where a RESTORE has
-taken the later rows away already, only the position goes back. Refused where a file of these commits has been rewritten
-since (OPTIMIZE, DELETE, MERGE), or a source file is gone or has changed."""
+_ROLLBACK_HELP = """Remove what the commits after a sequence have added, and put the position back to that sequence: the
+next run reads the same slices again. One commit does both, under the pipeline's next sequence. If a RESTORE has already
+removed the later rows, only the position goes back. Refused if a file of these commits was rewritten since (OPTIMIZE,
+DELETE, MERGE), or if a source file is gone or has changed."""
 
 
 def add_checkpoint_actions(actions: Any) -> None:
-    show = actions.add_parser("show", help="decode the newest payload, or that of one sequence")
+    show = actions.add_parser("show", help="show the newest position, or that of one sequence, decoded")
     show.add_argument(
         "sequence", metavar="N", nargs="?", type=whole_number(1), help="the sequence; default: the newest"
     )
     add_table_arguments(show)
     show.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
-    listing = actions.add_parser("list", help="every checkpoint in the log, newest first")
+    listing = actions.add_parser("list", help="every position in the log, newest first")
     add_table_arguments(listing)
     listing.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
 
-    export = actions.add_parser("export", help="write a pipeline's position to a file, to keep it or to move it")
+    export = actions.add_parser("export", help="write a pipeline's position to a file")
     add_table_arguments(export)
     export.add_argument("--pipeline", metavar="NAME", required=True, help="the pipeline")
-    export.add_argument("--sequence", metavar="N", type=whole_number(1), help="as it was then; default: the newest")
+    export.add_argument(
+        "--sequence", metavar="N", type=whole_number(1), help="the position of this sequence; default: the newest"
+    )
     export.add_argument("--out", metavar="FILE", required=True, help="the file to write; - is stdout")
     export.add_argument("--force", action="store_true", help="overwrite the file")
-    importing = actions.add_parser("import", help="go on from an exported position, in this table")
+    importing = actions.add_parser("import", help="take an exported position as the pipeline's position in this table")
     add_table_arguments(importing)
     add_committer_argument(importing)
     importing.add_argument("--in", metavar="FILE", required=True, dest="file", help="the exported file")
@@ -44,12 +46,12 @@ def add_checkpoint_actions(actions: Any) -> None:
     importing.add_argument(
         "--unverified",
         action="store_true",
-        help="nothing is checked: you know that the table holds exactly what that position says",
+        help="check nothing: you know that the table holds exactly what that position says",
     )
     add_reads_again_argument(importing)
     add_loss_argument(importing)
     for name, what in (
-        ("reset", "read a file again: from where it broke, after what is committed of it, or from --from-record on"),
+        ("reset", "read a file again: from where it broke, after its committed lines, or from --from-record on"),
         ("skip", "do not read a file, or not any further"),
     ):
         edit = actions.add_parser(
@@ -62,22 +64,26 @@ def add_checkpoint_actions(actions: Any) -> None:
                 "--from-record",
                 metavar="N",
                 type=whole_number(0),
-                help="the first line to read, counted from 0; lines before the end of what is in the table are doubled",
+                help="the first line to read, counted from 0; committed lines after it will be in the table twice",
             )
         edit.add_argument("--yes", action="store_true", help="do it; without this, only say what would be done")
         edit.add_argument("--json", action="store_true", help="as one JSON object")
 
     rollback = actions.add_parser(
         "rollback",
-        help="go back to an older sequence: remove what later ones added, and read it again",
+        help="go back to an older sequence: remove what later sequences added; the next run reads it again",
         description=_ROLLBACK_HELP,
     )
     add_ingest_arguments(rollback)
     add_loss_argument(rollback)
     rollback.add_argument(
-        "--to", metavar="N", type=whole_number(0), required=True, help="the sequence to go back to; 0: the start"
+        "--to",
+        metavar="N",
+        type=whole_number(0),
+        required=True,
+        help="the sequence to go back to; 0: before the first commit",
     )
-    rollback.add_argument("--with-schema", action="store_true", help="take back columns added since, too")
+    rollback.add_argument("--with-schema", action="store_true", help="also remove columns that were added since")
     rollback.add_argument("--dry-run", action="store_true", help="only say what would be done")
     rollback.add_argument("--yes", action="store_true", help="do it; without this, only say what would be done")
     rollback.add_argument("--json", action="store_true", help="as one JSON object")

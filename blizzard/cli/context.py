@@ -1,4 +1,4 @@
-"""From the options of a command to its parts: one reading of flags, `--set` and the file, for all commands."""
+"""From a command's options to its request and parts. Flags, `--set` and the file are read here, for all commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from blizzard.core.events import Emit, unheard
 from blizzard.run.assemble import Assembly, resolve_table
 from blizzard.spark.session import LazySession, settings_of
 
-# Which flag is which key. A command takes some of them, and none reads one in another way.
+# Which flag sets which key. A flag means the same in every command that has it.
 FLAGS = {
     "source": "source.path",
     "pattern": "source.pattern",
@@ -37,7 +37,7 @@ def config_of(options: argparse.Namespace) -> Config:
 
 @contextmanager
 def session_for(config: Config) -> Iterator[LazySession]:
-    """Started when it is first asked for; stopped in the end if it was started here."""
+    """Started when it is first asked for; stopped at the end if it was started here."""
     with LazySession(config.spark_conf, with_delta=config.table.committer == "delta-spark") as session:
         yield session
 
@@ -57,7 +57,7 @@ def request_to_ingest(options: argparse.Namespace, config: Config, session: Lazy
 
 @contextmanager
 def looking(options: argparse.Namespace, emit: Emit = unheard) -> Iterator[Assembly]:
-    """For a command over a table."""
+    """For a command on a table."""
     config = config_of(options)
     with session_for(config) as session:
         request = Request(
@@ -70,7 +70,7 @@ def looking(options: argparse.Namespace, emit: Emit = unheard) -> Iterator[Assem
 
 @contextmanager
 def ingesting(options: argparse.Namespace, emit: Emit = unheard) -> Iterator[Assembly]:
-    """For a command over a table and a source of it, as a run is given them."""
+    """For a command on a table and its source, both given as for a run."""
     config = config_of(options)
     with session_for(config) as session:
         yield Assembly(request=request_to_ingest(options, config, session), session=session, emit=emit)

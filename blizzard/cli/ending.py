@@ -1,4 +1,4 @@
-"""How a command that failed ends: a known error, one line of text, and a traceback only where it was asked for."""
+"""The end of a command that failed: a known error, one line of text, and a traceback only if asked for."""
 
 from __future__ import annotations
 

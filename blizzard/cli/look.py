@@ -1,4 +1,4 @@
-"""The commands that look and change nothing: plan, status, report, files."""
+"""The commands that show something and change nothing: plan, status, report, files."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _plan_lines(shown: dict[str, Any]) -> Iterator[str]:
     if code:
         raise (BadData if code == BadData.exit_code else Refused)(shown["error"], kind=shown["error_kind"])
     for name, value in _plan_rows(shown):
-        yield f"{name:<10}{value}"
+        yield f"{name:<12}{value}"
     if shown["first_batch"]:
         yield from ("", "first batch:")
         slices = [[s["slot"], s["path"], s["from_record"], s["size"]] for s in shown["first_batch"]]
@@ -60,7 +60,7 @@ def _plan_lines(shown: dict[str, Any]) -> Iterator[str]:
 def _plan_rows(shown: dict[str, Any]) -> Iterable[tuple[str, str]]:
     yield "pipeline", shown["pipeline"]
     yield "table", shown["table"] + (" (to be created)" if shown["creates_table"] else "")
-    yield "recovery", shown["recovery"]
+    yield "next start", WORDS[shown["recovery"]].status
     marks = [shown["mark"], *shown["prefix_marks"].values()]
     yield "mark", ", ".join(mark for mark in marks if mark is not None) or "-"
     if shown["listed_all"] and not shown["listed_files"]:
@@ -71,11 +71,17 @@ def _plan_rows(shown: dict[str, Any]) -> Iterable[tuple[str, str]]:
         if names:
             yield kind, f"{count(len(names), 'file')}: {some(names)}"
     for settled in shown["settles"]:
-        yield "settles", f"{count(settled['files'], 'file')} of bad records of sequence {settled['sequence']}"
+        yield (
+            "quarantine",
+            f"gets {count(settled['files'], 'file')} of bad records of sequence {settled['sequence']} first",
+        )
     if shown["half_deleted_files"]:
-        yield "puts back", f"or deletes, what a run has left hidden: {some(shown['half_deleted_files'])}"
+        yield (
+            "leftovers",
+            f"hidden files of an older run, to be put back or deleted: {some(shown['half_deleted_files'])}",
+        )
     if shown["cleans_through"] is not None:
-        yield "cleans", f"source files of the sequences up to {shown['cleans_through']} (after_ingest)"
+        yield "cleans up", f"source files of the sequences up to {shown['cleans_through']} (after_ingest)"
     if shown["renewal"]:
         yield "renews", "the position is committed once more, without data"
     if not shown["first_batch"]:
@@ -92,7 +98,9 @@ def _status(options: argparse.Namespace) -> int:
 def _status_lines(status: TableStatus, *, is_filtered: bool) -> Iterator[str]:
     yield f"table {status.table}  version {status.version}  id {status.table_id}"
     if not status.pipelines:
-        yield "no pipeline of it reads this source" if is_filtered else "no pipeline has committed to it"
+        yield (
+            "no pipeline of this table reads this source" if is_filtered else "no pipeline has committed to this table"
+        )
     for pipeline in status.pipelines:
         yield ""
         for name, value in _status_rows(pipeline):
@@ -113,9 +121,12 @@ def _status_rows(p: PipelineStatus) -> Iterable[tuple[str, str]]:
         yield "late files", str(p.late_files)
         yield "rewritten", str(p.rewritten_files)
         if p.unclear_files:
-            yield "unclear", f"{p.unclear_files} files are late or rewritten: the ledgers that would say which are gone"
+            yield (
+                "unclear",
+                f"{count(p.unclear_files, 'file')}, late or rewritten: the ledgers that would tell are gone",
+            )
         if p.held_files:
-            yield "held back", f"{p.held_files} files are too young to be read"
+            yield "held back", f"{count(p.held_files, 'file')}, too young to be read"
     yield "next start", p.recovery_message or WORDS[p.recovery].status
 
 
@@ -128,7 +139,7 @@ def _report(options: argparse.Namespace) -> int:
     from blizzard.report.page import render_page
 
     if options.commits < 1:
-        raise ConfigError("--commits takes a number from 1 on", kind=Kind.USAGE)
+        raise ConfigError("--commits takes a number of 1 or more", kind=Kind.USAGE)
     with looking(options) as assembly:
         facts = collect_report(assembly, pipeline=options.pipeline, max_commits=options.commits)
         if options.pipeline is not None and not facts.pipelines:

@@ -19,7 +19,7 @@ from blizzard.service.logs import others_shown
 from blizzard.text.redaction import learn_arguments, of_one_command
 from blizzard.text.streams import hold_standard_streams, put_out
 
-# Those that change something, unless they are only to say what they would do.
+# The commands that change something, unless they are only asked to say what they would do.
 _CHANGES = ("import", "reset", "skip", "rollback", "replay", "realign", "purge", "vacuum-orphans")
 
 
@@ -44,7 +44,7 @@ def _main(arguments: list[str]) -> int:
             return _fail(e)
         from blizzard.cli.run import RunCommand
 
-        # Who reads the last line of `run`, or its summary, finds an object there whatever happened.
+        # The last line of `run`, and its summary file, are one JSON object, whatever happened.
         return RunCommand(_destination_of(arguments[1:]), arguments).fail(e)
     if options.command == "run":
         from blizzard.cli.run import RunCommand
@@ -67,7 +67,7 @@ def _changes_something(options: argparse.Namespace) -> bool:
 
 
 def _destination_of(arguments: Sequence[str]) -> argparse.Namespace | None:
-    """Where a run that cannot be understood is to say so, as far as that can be understood."""
+    """Where the summary goes if the arguments of `run` are wrong: only the options for that are read."""
     parser = Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("--summary")
     parser.add_argument("--attempt")
@@ -79,7 +79,7 @@ def _destination_of(arguments: Sequence[str]) -> argparse.Namespace | None:
 
 
 def _command(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
-    """Imported only now: what a command needs may take long to load."""
+    """Imported only now: what a command needs may be slow to load."""
     match options.command:
         case "dlq":
             from blizzard.cli import quarantine

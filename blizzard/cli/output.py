@@ -1,8 +1,8 @@
 """What a command prints: text for people, or JSON for scripts. Results on stdout, everything else on stderr.
 
-Everything that is said leaves through here: no secret, and no character that steers a terminal or begins a line. Names
-of files and fields, and what others' errors say, may hold anything: an ESC, a newline, a mark that turns the text
-around. So a line is one line, and every line that is printed shows such characters.
+All output passes through here: it shows no secret, and no character that controls a terminal or starts a new line.
+Names of files and fields, and error texts of other libraries, may hold anything: an ESC, a newline, a mark that
+reverses the text. So one line stays one line, and such characters are shown as escapes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from blizzard.text.streams import as_lines, put_err
 
 
 class Output(Protocol):
-    """How the result of a command is shown. `lines` are asked for only where text is wanted."""
+    """How the result of a command is shown. `lines` are made only for text."""
 
     def result(self, value: Any, lines: Iterable[str]) -> None: ...
     def rows(
@@ -27,7 +27,7 @@ class Output(Protocol):
         header: Sequence[str],
         cells: Callable[[Mapping[str, Any]], Sequence[Any]],
     ) -> None:
-        """One object a line, or a table."""
+        """One object per line, or a table."""
 
 
 class TextOutput:
@@ -47,7 +47,7 @@ class TextOutput:
 
 
 class JsonOutput:
-    """`indented` objects are laid out for people too; fields in `verbatim` are data of the user's."""
+    """`indented` is for people; fields in `verbatim` hold the user's own data, and are not redacted."""
 
     def __init__(self, *, indented: bool = True, verbatim: Sequence[str] = ()) -> None:
         self._indented, self._verbatim = indented, verbatim
@@ -77,12 +77,12 @@ def print_line(*lines: str) -> None:
 
 
 def print_file(text: str) -> None:
-    """A JSON file that was asked for on stdout. It is to be read back: nothing is hidden."""
+    """A JSON file that was asked for on stdout. It will be read back, so nothing in it is hidden."""
     _write_lines(sys.stdout, [printable_json(text.rstrip("\n"))])
 
 
 def say(*lines: str) -> None:
-    """Anything but a result, on stderr, if anybody listens there."""
+    """Anything but a result, on stderr. A closed stderr is no error."""
     put_err(as_lines(sys.stderr, map(shown, lines)))
 
 
@@ -93,5 +93,5 @@ def table_lines(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[st
 
 
 def _write_lines(out: TextIO, lines: Iterable[str]) -> None:
-    """Lines that are fit to be shown."""
+    """The lines must be safe to show already."""
     out.write(as_lines(out, lines))

@@ -1,4 +1,4 @@
-"""Every command and its options, without anything that takes long to import: `--help` must be quick."""
+"""Every command and its options, without anything that is slow to import: `--help` must be quick."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from blizzard.cli.quarantine_arguments import add_dlq_parser
 from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError
 
-_SHOWN_OF_A_WORD = 300  # characters of an argument that cannot be understood
+_SHOWN_OF_A_WORD = 300  # characters of an argument that is not understood
 
 _EXIT_CODES = """exit codes:
-  0 done, or nothing to do    2 usage or configuration    3 refused: unsafe state
+  0 done, or nothing to do    2 usage or configuration    3 refused: not safe
   4 fenced by another run     5 bad data stopped the run  75 temporary, worth a retry
   99 nothing new (only with --exit-99-when-idle)          1 anything else"""
 
@@ -56,15 +56,17 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--attempt",
         metavar="ID",
-        help="a word of the caller's that the final JSON object repeats, so that it is not taken for another run's",
+        help="an id from the caller; the final JSON object repeats it, so that nobody takes it for another run's",
     )
     run.add_argument("--max-batches", type=whole_number(1), metavar="N", help="stop after N commits")
     run.add_argument(
         "--accept-quarantine-loss",
         action="store_true",
-        help="give up bad records whose pending file is gone from the quarantine table's folder",
+        help="go on without bad records whose file is gone from the quarantine table's folder",
     )
-    run.add_argument("--follow", action="store_true", help="do not end: look again and again, until told to stop")
+    run.add_argument(
+        "--follow", action="store_true", help="do not exit: look for new files again and again, until stopped"
+    )
     run.add_argument("--api-addr", metavar="HOST:PORT", help="serve health, metrics, status and controls while it runs")
     run.add_argument(
         "--log-json",
@@ -80,17 +82,19 @@ def build_parser() -> argparse.ArgumentParser:
     add_reads_again_argument(plan)
     plan.add_argument("--json", action="store_true", help="as one JSON object")
 
-    status = commands.add_parser("status", help="pipelines of a table, their positions and backlog")
+    status = commands.add_parser(
+        "status", help="pipelines of a table, their positions and backlog, and what the next start would do"
+    )
     add_table_arguments(status)
     status.add_argument("--source", metavar="URI", help="also list this source and count its backlog")
     status.add_argument("--pattern", metavar="GLOB", help="the source's pattern, if the pipeline was given one")
-    status.add_argument("--explain", action="store_true", help="what recovery would look at, decide, and why")
+    status.add_argument("--explain", action="store_true", help="also say why the next start would do that")
 
     report = commands.add_parser(
         "report",
         help="one HTML page about a table and its pipelines, from the log alone",
-        description="Write one HTML page that needs nothing else: history, throughput, files in progress and held back,"
-        " quarantine, and how a start would recover and why. Changes nothing.",
+        description="Write one HTML page, complete in one file: history, throughput, files in progress and held back,"
+        " quarantine, and what the next start would do and why. Changes nothing.",
     )
     add_table_arguments(report)
     report.add_argument("--pipeline", metavar="NAME", help="only this pipeline")
@@ -99,7 +103,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--commits", metavar="N", type=whole_number(1), default=500, help="read the newest N commits (default: 500)"
     )
 
-    checkpoint = commands.add_parser("checkpoint", help="look at positions, keep one, or change one")
+    checkpoint = commands.add_parser("checkpoint", help="show, export, import or change positions")
     add_checkpoint_actions(checkpoint.add_subparsers(dest="action", required=True, metavar="ACTION"))
 
     files = commands.add_parser("files", help="which source file went in at which version, from the ledgers")
@@ -108,11 +112,11 @@ def build_parser() -> argparse.ArgumentParser:
 
     audit = commands.add_parser(
         "audit",
-        help="hold the whole source against what was ingested of it",
-        description="List the whole source and hold it against every ledger in the log, those of other pipelines of the"
-        " table included, against the quarantine, and against the table itself where it has the provenance column"
-        " source_file: what is in whole or in part, was given up, skipped or held back, was never ingested, ingested"
-        " twice, has changed since, or is gone. Changes nothing.",
+        help="compare the whole source with what was ingested",
+        description="List the whole source and compare it with the ledgers of all pipelines in the log, with the"
+        " quarantine, and with the table's rows if it has the provenance column source_file. Shows which files were"
+        " ingested whole or in part, given up, skipped, held back, never ingested or ingested twice, and which have"
+        " changed since or are gone. Changes nothing.",
     )
     add_ingest_arguments(audit)
     audit.add_argument("--no-rows", action="store_true", help="do not read the table's own source_file column")
@@ -121,27 +125,29 @@ def build_parser() -> argparse.ArgumentParser:
 
     doctor = commands.add_parser(
         "doctor",
-        help="is this machine, and this table, fit for a run; which committer does it need",
-        description="Look at Java, packages and a table: which committer can write it and why, whether other writers"
-        " are kept apart, what would expire. Changes nothing. Exits 3 if a run would stop.",
+        help="check this machine and this table; say which committer the table needs",
+        description="Check Java, packages and a table: which committer can write it and why, whether two writers can"
+        " overwrite each other, what would expire. Changes nothing. Exits 3 if a run would stop.",
     )
     add_table_arguments(doctor)
     add_committer_argument(doctor)
 
     orphans = commands.add_parser(
         "vacuum-orphans",
-        help="delete files of attempts that never committed",
-        description="Find Parquet files that blizzard wrote and no version of the table ever named. Deletes nothing"
-        " without --yes.",
+        help="find and delete files of attempts that never committed",
+        description="Find Parquet files that blizzard wrote and that no version of the table ever named. Deletes"
+        " nothing without --yes.",
     )
     add_table_arguments(orphans)
     orphans.add_argument("--quarantine", metavar="URI", help="the quarantine table; default: beside the table")
-    orphans.add_argument("--older-than", metavar="AGE", default="7d", help="such as 30d; at least, and by default, 7d")
+    orphans.add_argument(
+        "--older-than", metavar="AGE", default="7d", help="such as 30d; the default, and the minimum, is 7d"
+    )
     orphans.add_argument("--yes", action="store_true", help="delete them; without this, they are only listed")
 
     add_dlq_parser(commands)
 
-    schema = commands.add_parser("schema", help="infer a schema from records, compare one with a table's")
+    schema = commands.add_parser("schema", help="infer a schema from records, or compare one with a table's")
     _schema_actions(schema.add_subparsers(dest="action", required=True, metavar="ACTION"))
     return parser
 

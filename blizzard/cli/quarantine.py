@@ -1,4 +1,4 @@
-"""`blizzard dlq …`: what is in quarantine, and what to do with it."""
+"""`blizzard dlq …`: shows the records in quarantine, exports, replays, realigns and purges them."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ def _group_lines(groups: list[contents.Group], records: int, complete: int, else
     yield f"{count(records, 'record')} of {count(files, 'file')}; {complete:,} can be exported and replayed"
     if elsewhere:
         yield (
-            f"{elsewhere:,} of them are of another table, or of this one under an id that it had before: export those,"
-            f" and read the file as a source"
+            f"{elsewhere:,} of them belong to another table, or to this one under an older id: export those, and read"
+            f" the file as a source"
         )
 
 
 def _own_id(assembly: Assembly) -> str | None:
-    """Of the table that was named, if it is there."""
+    """The id of the table that was named, if it exists."""
     table = assembly.place().open() if assembly.config.table.path is not None else None
     return None if table is None else table.table_id
 
@@ -195,11 +195,11 @@ def _realigned(done: Realigned, pipeline: str) -> Iterator[str]:
         yield f"the quarantine is in step with pipeline {pipeline}; nothing was changed"
         return
     yield (
-        f"{count(done.orphaned, 'record')} marked as orphans, {count(done.live_again, 'record')} taken back from them,"
+        f"{count(done.orphaned, 'record')} marked as orphans, {count(done.live_again, 'record')} no longer orphans,"
         f" {count(done.added, 'record')} added again. The quarantine is in step with pipeline {pipeline}."
     )
     for lost in done.lost:
-        yield f"given up, as told: bad records of {lost}"
+        yield f"given up (--accept-quarantine-loss): bad records of {lost}"
 
 
 def _only_pipeline(table: DeltaRsTable) -> str:
@@ -232,7 +232,7 @@ def _purge(options: argparse.Namespace) -> int:
 
 
 def _table_id(assembly: Assembly) -> str | None:
-    """Only what is of the table that was named is deleted: others may share its quarantine. None: none was named."""
+    """The id of the table that was named; None: none was. Others may share its quarantine: their records stay."""
     if assembly.config.table.path is None:
         return None
     try:
@@ -241,8 +241,8 @@ def _table_id(assembly: Assembly) -> str | None:
         if e.kind != Kind.TABLE_NOT_FOUND:
             raise
         raise ConfigError(
-            f"{e}, so that which records are its own is not known. Nothing was deleted. To purge what a table that was"
-            f" dropped has left behind, leave the table out and give --quarantine URI: that purges for all tables.",
+            f"{e}, so it is not known which records are its own. Nothing was deleted. To purge the records of a table"
+            f" that was dropped, leave the table out and give --quarantine URI: that purges for all tables.",
             kind=Kind.TABLE_NOT_FOUND,
         ) from e
 

@@ -1,4 +1,4 @@
-"""`blizzard run`. Its last line on stdout is one JSON object, whatever happens."""
+"""`blizzard run`. Its last line on stdout is one JSON object, on failure too."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ EXIT_IDLE = 99
 
 
 class RunCommand:
-    """`options` are None where they could not be understood at all."""
+    """`options` is None if the arguments could not be understood at all."""
 
     def __init__(self, options: argparse.Namespace | None, arguments: Sequence[str]) -> None:
         self._options, self._arguments = options, arguments
         self._summary = Summary(attempt=getattr(options, "attempt", None))
-        # For what goes wrong before the configuration is read.
+        # For errors before the configuration is read.
         self._progress: Progress = make_progress(
             getattr(options, "log_format", None) or "text", getattr(options, "pipeline", None)
         )
@@ -37,12 +37,12 @@ class RunCommand:
     def run(self) -> int:
         assert self._options is not None
         stop = RunControl()
-        with stop.installed():  # before the slow imports: a signal then is a stop, not a traceback
+        with stop.installed():  # before the slow imports: a signal during them stops the run, without a traceback
             try:
                 self._ingest(self._options, stop)
             except (SystemExit, KeyboardInterrupt):
                 raise
-            except BaseException as e:  # a panic in Rust is no Exception
+            except BaseException as e:  # a panic in Rust is not an Exception
                 return self.fail(e)
         summary = self._summary
         self._say("info", _told(summary), status=summary.status, seconds=round(summary.seconds, 3))
@@ -87,7 +87,7 @@ class RunCommand:
                 self._summary.seconds = max(0.0, self._summary.seconds - session.startup_seconds)
 
     def _say(self, level: str, text: str, *, trace: Sequence[str] = (), **fields: Any) -> None:
-        """On stderr; as an object where the other lines are. The lines of `text` are ours: see BlizzardError."""
+        """On stderr, as a JSON object if the other lines are. Line ends in `text` are our own: see BlizzardError."""
         traced = {"traceback": "\n".join(trace)} if trace else {}
         self._progress.line(level, text, **fields, **traced)
 
@@ -103,12 +103,12 @@ class RunCommand:
                 if summary.exit_code == 0:
                     summary.exit_code, summary.error_kind, summary.error = 1, Kind.SUMMARY, str(e)
         lost = put_out(summary.to_json() + "\n")
-        if lost is not None:  # which changes nothing about what was done
+        if lost is not None:  # the work itself is done
             say(f"blizzard: the summary could not be printed: {lost}")
         return summary.exit_code
 
     def _write_summary(self, destination: str) -> None:
-        """What is wrong with the configuration matters only where it says how to get there."""
+        """The configuration is read only if it has to say how to open the destination."""
         from blizzard.cli.context import config_of
         from blizzard.store.outputs import write_output
 
@@ -119,14 +119,14 @@ class RunCommand:
 
 
 def _suggestion(arguments: Sequence[str], ddl: str) -> list[str]:
-    """The same command with the schema that is missing. To be pasted, but for the secrets in it."""
+    """The same command with the missing schema, to be pasted; secrets in it are hidden."""
     given = [redact_argument(word) for word in arguments]
     note = "" if given == list(arguments) else f" ({HIDDEN} stands for a secret: put it in again)"
     return [f"To use it, add --infer, or{note}:", f"  {shell_words(['blizzard', *given, '--schema', ddl])}"]
 
 
 def _check_destination(destination: str | None) -> None:
-    """A summary that cannot be written is better known before the work than after it."""
+    """If the summary cannot be written, say so before the work and not after it."""
     if destination is None:
         return
     from blizzard.store.outputs import is_writable

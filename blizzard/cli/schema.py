@@ -1,4 +1,4 @@
-"""`blizzard schema …`: inferred from records, or compared with a table's."""
+"""`blizzard schema …`: infers a schema from records, or compares one with a table's."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _diff(options: argparse.Namespace) -> int:
         if options.compared is None and assembly.config.source.path is None:
             raise ConfigError("--source or --schema is missing (key source.path)", kind=Kind.USAGE)
         opened = assembly.open_table()
-        # Other columns are not read from records.
+        # Only the columns that are read from records.
         table = layout_of(opened.schema, opened.partition_columns).record_schema
         if options.compared is not None:
             differences = schema_differences(load_schema(options.compared), table)

@@ -1,4 +1,4 @@
-"""An exception that nobody has raised on purpose, told in one line; its traceback where that was asked for."""
+"""An unexpected exception, in one line; with its traceback if that was asked for."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _SHOWN_CHARS = 300
 
 
 def describe_unknown(error: BaseException) -> str:
-    """One line about a mistake in blizzard, with the place where it showed."""
+    """One line about a bug in blizzard, with the place where it was raised."""
     try:
         said = " ".join(repr(error).split())
-    except Exception:  # an exception may be as broken as anything else
+    except Exception:  # its own repr may fail
         said = type(error).__name__
     ours = [f for f in traceback.extract_tb(error.__traceback__) if f"{os.sep}blizzard{os.sep}" in f.filename]
     where = f" at {os.path.basename(ours[-1].filename)}:{ours[-1].lineno}" if ours else ""
-    return f"not foreseen: {said[:_SHOWN_CHARS]}{where}. Please report it; {_TRACEBACK_VARIABLE}=1 shows the whole way."
+    return f"unexpected: {said[:_SHOWN_CHARS]}{where}. Please report it; {_TRACEBACK_VARIABLE}=1 shows the traceback."
 
 
 def is_traced() -> bool:
@@ -28,7 +28,7 @@ def is_traced() -> bool:
 
 
 def trace_lines(error: BaseException) -> list[str]:
-    """A traceback in which only the lines of code are lines: what an error says may hold line ends."""
+    """A traceback. Line ends in the text of an error are escaped: they must not look like lines of the traceback."""
     chain: list[BaseException] = []
     one: BaseException | None = error
     while one is not None and one not in chain:

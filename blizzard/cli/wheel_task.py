@@ -1,8 +1,8 @@
 """Entry point for job services that call a function of a wheel by name, as a Databricks python_wheel_task does.
 
-Such a service throws away what the function returns and takes any SystemExit for a failure, so this returns normally
-when all is well and exits with blizzard's code when not. Named parameters arrive as `--key=value`, each once and never
-without a value: `--infer=true` is the flag, `--limits.max_files=100` a configuration key, and an empty value is none.
+Such a service ignores what the function returns, and takes any SystemExit for a failure. So this function returns if
+all is well, and exits with blizzard's code if not. Named parameters arrive as `--key=value`, each once and never
+without a value: `--infer=true` is the flag, `--limits.max_files=100` a configuration key, an empty value is left out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def arguments_of(argv: Sequence[str]) -> list[str]:
-    """The arguments of `blizzard run`. Those that are in its own form already stay as they are."""
+    """The arguments of `blizzard run`. Arguments that already have its own form stay as they are."""
     return [word for argument in argv for word in _arguments(argument)]
 
 

@@ -391,7 +391,7 @@ def test_a_purge_is_of_the_table_that_is_named_and_of_no_other(tmp_path: Path, s
     audit = ["audit", "--source", str(tmp_path / "two"), "--table", str(tmp_path / "t-two"), "--pipeline", "p", *shared]
     assert "nothing is wrong" in shell(*audit).text
     listed = shell("dlq", "list", "--table", str(tmp_path / "t-one"), *shared)
-    assert "1 of them are of another table" in listed.text
+    assert "1 of them belong to another table" in listed.text
 
 
 def test_bad_records_that_another_table_has_pending_are_no_orphans(

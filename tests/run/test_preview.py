@@ -210,7 +210,7 @@ def test_the_command_shows_late_files_and_that_none_matches(tmp_path: Path, caps
     write_ids(flow.src / "b.ndjson", 50, 53)
     assert main(command(flow)) == 0
     shown = capsys.readouterr().out
-    assert "late      1 file: b.ndjson" in shown
+    assert "late        1 file: b.ndjson" in shown
     assert shown.count("b.ndjson") == 2
     assert main(command(flow, "--json", "--set", "late_files.policy=fail")) == 5
     assert json.loads(capsys.readouterr().out)["error_kind"] == "late_files"

@@ -273,7 +273,9 @@ def test_names_that_are_not_there_get_no_advice_to_begin(shell: Shell, tmp_path:
     said = shell("checkpoint", "export", *table, "--pipeline", "order", "--out", "-")
     assert (said.code, said.kind, "--start-from" in said.text) == (2, "usage", False)
     (tmp_path / "new").mkdir()
-    assert "no pipeline of it reads this source" in shell("status", *table, "--source", str(tmp_path / "new")).text
+    assert (
+        "no pipeline of this table reads this source" in shell("status", *table, "--source", str(tmp_path / "new")).text
+    )
     for command in (["audit"], ["checkpoint", "reset", "--file", "a.ndjson"], ["checkpoint", "rollback", "--to", "0"]):
         assert shell(*command, *shell.where("--pipeline", "order")).kind == "source_read_by_other"
 

@@ -125,7 +125,7 @@ def test_what_is_not_foreseen_is_one_line_and_a_traceback_only_where_asked(
     monkeypatch.delenv("BLIZZARD_TRACEBACK", raising=False)
     assert cli.main(["status", "--table", "t"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("blizzard: not foreseen: two lines xxx")
+    assert line.startswith("blizzard: unexpected: two lines xxx")
     assert "BLIZZARD_TRACEBACK=1" in line
     assert line.endswith("[internal]")
     assert len(line) < 500
