@@ -1,7 +1,7 @@
-"""A schema that grows: what undeclared fields held, and the columns to add for it.
+"""Lets a schema grow: finds what undeclared fields held, and decides which columns to add for them.
 
-Pure, and independent of the order in which lines were read or observations merged: tasks read in any order, and a
-retry must propose the same table. Nothing that is declared is ever changed, and every new column takes null.
+The order of lines and observations must never change the result: tasks read in any order, and a retry must propose the
+same table. Declared fields are never changed, and every new one takes null.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from blizzard.core import observed
 from blizzard.core.observed import Observations, smallest
 from blizzard.schema import MAX_DEPTH, ColumnPath, DeltaSchema, DeltaType, fold_name, name_problems, show_path
 
-# The parser fills it; a source field of this name never becomes a column.
+# The parser fills it. A source field of this name never becomes a column.
 RESCUED_COLUMN = "_rescued_data"
 
-# An object with more different names than this is a map in disguise: its JSON is kept in a STRING.
+# An object with more different names than this is really a map: its JSON is kept in a STRING.
 MAX_NEW_FIELDS = 200
 MAX_NAME_CHARACTERS = 255
 
 _INT64 = range(-(2**63), 2**63)
 _DECIMAL38 = range(-(10**38) + 1, 10**38)
 _NUMBERS = {"long", "large", "decimal", "double"}
-# Integers beyond these are not all doubles: 9007199254740993 would become ...992.
+# Beyond these, a double cannot hold every integer: 9007199254740993 would become ...992.
 _EXACT_DOUBLES = range(-(2**53), 2**53 + 1)
-# Delta without column mapping, which blizzard does not write, takes none of these.
+# Delta allows these only with column mapping, which blizzard does not write.
 _UNUSABLE = re.compile(r"[ ,;{}()\n\t=]")
-# Capital T and Z and at most microseconds: what TIMESTAMP keeps exactly, and what `infer` proposes it for.
+# Capital T and Z, at most microseconds: what TIMESTAMP keeps exactly. `infer` decides by the same form.
 _DATE_TIME = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2})(?:\.[0-9]{1,6}0*)?"
     r"(?:Z|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
@@ -41,7 +41,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evolution:
-    """`added` and `refused` are the paths of columns; what is inside a new column is not listed again."""
+    """`added` and `refused` are paths of columns. Fields inside a new column are not listed again."""
 
     schema: DeltaSchema
     added: tuple[str, ...]
@@ -49,7 +49,7 @@ class Evolution:
 
 
 class Declared:
-    """Finds what a schema does not declare in parsed records; made once for a schema, since lines are many."""
+    """Finds fields of parsed records that a schema does not declare. Made once per schema, because lines are many."""
 
     def __init__(self, schema: DeltaSchema) -> None:
         self._names = _names_of(schema)
@@ -62,7 +62,7 @@ class Declared:
 
 
 def observe(found: Iterable[tuple[ColumnPath, Any]]) -> Observations:
-    """What these undeclared fields held; integers must be exact. Memory grows with the fields, up to a limit."""
+    """What these undeclared fields held. Integers must be exact. Memory grows with the fields, up to a limit."""
     kinds: dict[ColumnPath, frozenset[str]] = {}
     for path, value in found:
         _observe(kinds, path, value)
@@ -72,7 +72,7 @@ def observe(found: Iterable[tuple[ColumnPath, Any]]) -> Observations:
 
 
 def evolve_schema(schema: DeltaSchema, observations: Iterable[Observations]) -> Evolution:
-    """The schema with a nullable column for every undeclared field that held a value, at the end of its struct."""
+    """The schema with a new nullable column, at the end of its struct, for every undeclared field with a value."""
     merged = Observations(kinds={})
     for one in observations:
         merged = merged.merge(one)
@@ -83,7 +83,7 @@ def evolve_schema(schema: DeltaSchema, observations: Iterable[Observations]) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Names:
-    """Where names count in a type: the fields of a struct, or what every element or map value is."""
+    """The declared names inside a type: fields of a struct, or those of every array element or map value."""
 
     fields: Mapping[str, _Names | None] | None = None
     element: _Names | None = None
@@ -200,8 +200,8 @@ class _Growth:
         return {**struct, "fields": [*declared, *new]}
 
     def _of_declared(self, data_type: DeltaType, path: ColumnPath) -> DeltaType:
-        # The observation may be older than the column: then it says what the whole field held, and what held
-        # something else than the column takes has nothing to say about the inside of it.
+        # The observation may be older than the column. Then it is about the whole field, and if the field held another
+        # kind of value than the column takes, it says nothing about the inside.
         held = self.kinds.get(path, frozenset()) - {"null"}
         match data_type:
             case {"type": "struct"} if held <= {"object"}:
@@ -230,7 +230,7 @@ class _Growth:
         return fields
 
     def _new_type(self, path: ColumnPath) -> DeltaType | None:
-        """The one type that takes all that was seen; None while that is nothing."""
+        """The one type that takes every value seen. None: no value was seen."""
         kinds = self.kinds.get(path, frozenset()) - {"null"}
         if kinds == {"object"}:
             return self._new_struct(path)

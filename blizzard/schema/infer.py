@@ -1,8 +1,7 @@
-"""A schema from records: each column gets a type that takes every value it held, all of them nullable.
+"""Makes a schema from records: each column gets a type that takes every value it held, and is nullable.
 
-Pure. A column that held values of more than one kind becomes a STRING, which keeps their JSON text; one that never
-held a value is left out, since nothing says what it is. Both are told. Memory grows with the columns seen, not with
-the records.
+A column with values of more than one kind becomes a STRING, which keeps their JSON text. A column without any value is
+left out, because nothing says what it is. Both are reported. Memory grows with the columns seen, not with the records.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from blizzard.schema.hints import NO_HINTS, Hints
 _INT64 = range(-(2**63), 2**63)
 _EXACT_DOUBLES = range(-(2**53), 2**53 + 1)
 _DECIMAL38 = range(-(10**38) + 1, 10**38)
-# Capital T and Z and at most microseconds: what TIMESTAMP keeps exactly. Anything else stays a STRING.
+# Capital T and Z, at most microseconds: what TIMESTAMP keeps exactly. Anything else stays a STRING.
 _DATE_TIME = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2})(?:\.[0-9]{1,6}0*)?"
     r"(?:Z|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
 )
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-# Spark writes to no table with one of these in a column's name, unless it maps columns, which blizzard does not.
+# Spark allows these in a column's name only with column mapping, which blizzard does not write.
 _UNUSABLE_IN_NAME = re.compile(r"[ ,;{}()=]")
-# An object with more keys than this, each in few of the records, is a map that is used as one.
+# An object with more keys than this, each in few of the records, is really a map.
 _MANY_KEYS = 200
 
 
@@ -38,12 +37,12 @@ _MANY_KEYS = 200
 class Inference:
     schema: DeltaSchema
     left_out: tuple[str, ...]  # the paths of columns that never held a value
-    remarks: tuple[str, ...]  # what a person may want to decide otherwise
+    remarks: tuple[str, ...]  # decisions that a person may want to change
 
 
 @dataclass(slots=True, kw_only=True)
 class _Seen:
-    """What one column has held so far; it never leaves this module."""
+    """What one column has held so far."""
 
     values: int = 0
     examples: dict[str, Any] = field(default_factory=dict)  # the first value of each kind
@@ -55,8 +54,8 @@ class _Seen:
 
 
 def infer_schema(records: Iterable[Mapping[str, Any]], hints: Hints = NO_HINTS) -> Inference:
-    """The schema that takes every one of these parsed JSON objects; columns in the order of first sight, hinted ones
-    that were not seen after them. SchemaError, with all reasons, if there is none."""
+    """The schema that takes all of these parsed JSON objects. Columns are in the order in which they were first seen;
+    hinted ones that were not seen come last. SchemaError with all reasons if there is none."""
     root: dict[str, _Seen] = {}
     for record in records:
         _observe_fields(root, record, ())
@@ -94,7 +93,7 @@ def _observe(seen: _Seen, value: Any, path: ColumnPath) -> None:
             seen.number_type = _widen_number(seen.number_type, value)
         case str():
             kind = "string"
-            # Once a column is plain text, nothing makes it a date again: no need to look.
+            # Once a column is plain text, it never becomes a date again.
             if seen.string_type != "string":
                 found = _string_type(value)
                 seen.string_type = found if seen.string_type in (None, found) else "string"
@@ -156,7 +155,7 @@ def _is_date_time(value: str) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class _Builder:
-    """Types out of what was seen and hinted, and what there is to say about them. None stands for: no value seen."""
+    """Makes types from what was seen and hinted, and collects remarks and problems. A type None: no value was seen."""
 
     problems: list[str] = field(default_factory=list)
     left_out: list[ColumnPath] = field(default_factory=list)
@@ -171,7 +170,7 @@ class _Builder:
             else:
                 fields.append(column)
         if not fields:
-            del self.left_out[told:]  # the whole object is left out: that says it
+            del self.left_out[told:]  # the whole object is left out and listed instead
             return None
         self.problems += name_problems([f["name"] for f in fields], path)
         return {"type": "struct", "fields": fields}
@@ -226,7 +225,7 @@ class _Builder:
         return {"type": "array", "elementType": column["type"], "containsNull": True}
 
     def _can_be_entered(self, seen: _Seen, hints: Hints, path: ColumnPath) -> bool:
-        """Whether hints for what is inside this column have an inside to speak of."""
+        """Whether this column has an inside, as the hints for columns inside it say."""
         for kind, example in seen.examples.items():
             if kind != "object" and not (kind == "array" and set(hints.inside) == {"element"}):
                 hinted = show_path((*path, next(iter(hints.inside))))
