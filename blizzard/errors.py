@@ -1,8 +1,8 @@
-"""One tree of errors, grouped by what a caller would do about them; and where foreign exceptions belong in it.
+"""One tree of errors, grouped by what a caller would do about them, and the place of foreign exceptions in it.
 
-Every error has a stable `kind` and the exit code of its branch. A message says what happened, to what, and what
-to do next; it never carries an option value or a secret. What an exception is, is asked where trouble is reported,
-never to judge what became of a commit: only the log says that.
+Every error has a stable `kind` and the exit code of its branch. A message says what happened, to what, and what to do
+next, never a secret. The type of an exception is only for reporting. It must never decide what became of a commit: only
+the log says that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class BlizzardError(Exception):
     further: Sequence[str] = ()
 
     def __init__(self, message: str, *, kind: Kind | None = None, further: Sequence[str] = ()) -> None:
-        """`further` are lines below the message. Whatever a name in it holds, a message is one line."""
+        """`further` are lines below the message. The message itself is always one line, whatever names are in it."""
         super().__init__(message)
         if kind is not None:
             self.kind = kind
@@ -36,7 +36,7 @@ class BlizzardError(Exception):
 
 
 class ConfigError(BlizzardError):
-    """Usage or configuration: the same command will fail again until it is changed."""
+    """Wrong usage or configuration: the same command fails again until it is changed."""
 
     kind = Kind.CONFIG
     exit_code = 2
@@ -49,18 +49,18 @@ class SchemaError(ConfigError):
 
 
 class Refused(BlizzardError):
-    """The state is unsafe: going on could lose or double data. A person decides."""
+    """Going on could lose or double data. A person decides."""
 
     kind = Kind.REFUSED
     exit_code = 3
 
 
 class OutOfStep(Refused):
-    """The quarantine is not the one that the position was written with, or not as far."""
+    """The quarantine does not fit the position: it is another one, or it is ahead or behind."""
 
 
 class Fenced(BlizzardError):
-    """Another run of the same pipeline has committed meanwhile. This one must stop."""
+    """Another run of the same pipeline has committed meanwhile. This run must stop."""
 
     kind = Kind.FENCED
     exit_code = 4
@@ -86,14 +86,14 @@ class BadFile(BadData):
 
 
 class Temporary(BlizzardError):
-    """Nothing was committed and nothing is wrong with the state: the same command is worth a retry."""
+    """The trouble may pass, and nothing is lost or doubled: run the same command again."""
 
     kind = Kind.TEMPORARY
     exit_code = 75
 
 
 class SparkGone(Temporary):
-    """The Spark session can never be used again; a new process gets a new one."""
+    """The Spark session cannot be used any more. A new process gets a new one."""
 
     kind = Kind.SPARK_GONE
 
@@ -110,13 +110,13 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _NO_PATH = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 _MAY_PASS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY)
-# delta-rs and Java say it in words only.
+# delta-rs and Java give the number only as text.
 _OS_ERROR = re.compile(r"os error (\d{1,3})|\[[Ee]rrno (\d{1,3})\]")
 _WORDS = {"No space left on device": errno.ENOSPC, "Disk quota exceeded": errno.EDQUOT}
 
 
 def errno_of(error: BaseException | str) -> int | None:
-    """The operating system's number, where the error, or what it wraps, comes from there."""
+    """The errno, if the error comes from the operating system. It may be only in the text."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
     text = str(error)
@@ -128,13 +128,13 @@ def errno_of(error: BaseException | str) -> int | None:
 
 
 def said(error: BaseException | str) -> str:
-    """The operating system's words for it."""
+    """The operating system's text for the error."""
     number = errno_of(error)
     return str(error) if number is None else os.strerror(number)
 
 
 def failure_to_write(error: BaseException | str, what: str, *, then: str = "") -> BlizzardError | None:
-    """Why `what` cannot be written, if that is the disk's doing; None: it is something else. `then` is what follows."""
+    """The error if the disk is full or not writable. None: another reason. `then` is added to the message."""
     text = f"{what} cannot be written: {said(error)}.{' ' if then else ''}{then}"
     number = errno_of(error)
     if number in _FULL:
@@ -145,7 +145,7 @@ def failure_to_write(error: BaseException | str, what: str, *, then: str = "") -
 
 
 def known_failure(error: BaseException) -> BlizzardError | None:
-    """For the end of a command: what is not our mistake."""
+    """For the end of a command: our error for this exception. None: it may be a defect of blizzard."""
     if isinstance(error, BlizzardError):
         return error
     if not isinstance(error, OSError) or error.errno is None:

@@ -1,9 +1,9 @@
-"""Named points at which a test can stop a real process, kill it, or lose an answer.
+"""Named points where a test can stop a real process, kill it, or lose an answer. Off unless BLIZZARD_FAULT is set.
 
-Off unless BLIZZARD_FAULT is set: `point=ACTION[:ARG][@N]`, several joined with `;`. `hang:FILE` touches FILE and
-waits for BLIZZARD_HANG_S seconds (120) to be killed, or until FILE is gone; `hold:FOLDER` puts a file named for this
-process there and waits until FOLDER has one named `go`; `kill` is SIGKILL to this process, `raise` loses an answer;
-`@N` acts on the Nth visit only, `@N+` from then on.
+Its form is `point=ACTION[:ARG][@N]`, several joined with `;`. `hang:FILE` creates FILE and waits until it is gone;
+`hold:FOLDER` puts a file named after the process id into FOLDER and waits for a file named `go` there. Both wait at
+most BLIZZARD_HANG_S seconds (120). `kill` sends SIGKILL to this process, `raise` raises InjectedFault. `@N` acts on the
+Nth visit only, `@N+` from the Nth visit on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The configuration file: YAML, read into flat keys. Whatever is in the file, reading it ends soon, with a known error.
+"""Reads the configuration file (YAML) into flat keys. Whatever is in the file, reading ends soon or raises ConfigError.
 
 A key that is there twice is refused: one of the two would silently do nothing.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 from blizzard.errors import ConfigError
 
-# A tree of keys is a few levels deep and has about a hundred of them. Aliases can make a small file endless.
+# A real tree is a few levels deep and has about a hundred keys. With aliases a small file can be endless.
 _MAX_DEPTH = 20
 _MAX_KEYS = 10_000
 _SHOWN_CHARS = 300
@@ -31,7 +31,7 @@ def read_config_file(path: str) -> dict[str, Any]:
 
 
 def _flatten(tree: Mapping[Any, Any], path: str, prefix: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
-    """Every key, those that hold others too: an empty tree below a tree is also a step."""
+    """Every key, also those that hold other keys: each counts towards the limit."""
     if depth > _MAX_DEPTH:
         raise ConfigError(f"the configuration {path} is more than {_MAX_DEPTH} levels deep")
     for name, value in tree.items():
@@ -60,7 +60,7 @@ def _read_yaml(path: str) -> Mapping[Any, Any]:
         raise ConfigError(f"the configuration {path} cannot be read: {e.strerror}") from e
     except RecursionError as e:
         raise ConfigError(f"the configuration {path} is more than {_MAX_DEPTH} levels deep") from e
-    except (yaml.YAMLError, ValueError, OverflowError) as e:  # a number or a date that Python has no value for, too
+    except (yaml.YAMLError, ValueError, OverflowError) as e:  # also a number or date that Python cannot hold
         raise ConfigError(f"the configuration {path} is not YAML: {_problem(e)}") from None
     if tree is None:
         return {}
@@ -70,10 +70,10 @@ def _read_yaml(path: str) -> Mapping[Any, Any]:
 
 
 def _problem(error: Exception) -> str:
-    """What and where. The text itself would show the line, and with it what is not to be shown."""
+    """What is wrong, and where. The error's own text shows the line, which may have a secret in it."""
     mark = getattr(error, "problem_mark", None)
     where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
     if isinstance(error, UnicodeDecodeError):
         return f"it is not UTF-8 ({error.reason} at byte {error.start})"
     problem = str(getattr(error, "problem", None) or type(error).__name__)
-    return re.sub(r"'[^<'][^']+'", "…", problem) + where  # an alias or a tag, or a password that begins like one
+    return re.sub(r"'[^<'][^']+'", "…", problem) + where  # hides an alias or a tag: it may be a password

@@ -1,6 +1,6 @@
 """Every key of the configuration: its type, how it is read, its default, and what it means.
 
-One class for each family of keys; a field of it is a key. Whoever uses a key has its type.
+There is one class for each family of keys, and each of its fields is a key. So every use of a key is typed.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class SourceKeys:
     marks_per: str | None = _key(
         text,
         None,
-        "a mark for each value of this folder key, where names of one value do not follow those of another in"
-        " time: `region` for `region=eu/…`",
+        "each value of this folder key has its own mark, for folders whose names do not follow one order in time:"
+        " `region` for `region=eu/…`",
     )
 
 
@@ -64,19 +64,19 @@ class LateFilesKeys:
     grace_s: int = _key(
         number(at_least=0, at_most=LONGEST_S),
         3600,
-        "where names cannot be compared with ledgers: how much later than its time a file may become visible and"
+        "if names cannot be compared with ledgers: how much later than its time a file may become visible and"
         " still be found; must be below the log's retention",
     )
     relist_max_names: int = _key(number(at_least=0), 10_000, "a source with no more names is listed whole by every run")
     relist_every_s: int = _key(
         number(at_least=0, at_most=LONGEST_S),
         86_400,
-        "a larger one is listed whole, and its names compared, when the last time is this long ago",
+        "a larger source is listed whole, and its names compared, if the last time was this long ago",
     )
     unclear: str = _key(
         choice("fail", "ingest", "ignore"),
         "fail",
-        "a file that is late or rewritten, but the ledgers that would tell are gone: `fail`, `ingest`, `ignore`",
+        "a file that is late or rewritten, but the ledgers that would say which are gone: `fail`, `ingest`, `ignore`",
     )
 
 
@@ -127,7 +127,7 @@ class TableKeys:
     sole_writer: bool = _key(
         flag,
         False,
-        "no other process commits to the table: `delta-spark` needs your word where Spark's log store does not"
+        "you confirm that no other process commits to the table: `delta-spark` needs this if Spark's log store does not"
         " arbitrate (local disk, S3)",
     )
 
@@ -181,7 +181,7 @@ class BadFilesKeys:
 class QuarantineKeys:
     path: str | None = _key(text, None, "Delta table for bad records; default: the table's path with `_quarantine`")
     max_records: int | None = _key(
-        number(at_least=0, optional=True), None, "how many it may hold of this pipeline and table"
+        number(at_least=0, optional=True), None, "how many records of this pipeline and table it may hold"
     )
     overflow: str = _key(
         choice("block", "reject"), "block", "when it is full: `block` (the run stops) or `reject` (drop and count)"
@@ -199,7 +199,7 @@ class LimitsKeys:
     max_bytes: int | None = _key(
         number(at_least=1, optional=True, unit_bytes=True),
         None,
-        "stored (compressed) bytes planned into one batch; at least one file is",
+        "stored (compressed) bytes planned for one batch; it always has at least one file",
     )
     max_records: int | None = _key(number(at_least=1, optional=True), None, "lines read in one batch at most")
     max_inflight: int = _key(
@@ -215,19 +215,19 @@ class LimitsKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointKeys:
-    scan_commits: int = _key(number(at_least=1), 100, "commits looked at for a position before none is believed")
+    scan_commits: int = _key(number(at_least=1), 100, "commits read before a pipeline counts as new")
     commit_files: int = _key(number(at_least=1), 10, "a batch is planned for about this many target-size files")
     interval_s: float | None = _key(
         seconds,
         60.0,
-        "a task stops at a record boundary after this time, so that its batch is committed; 0 or null: only when asked",
+        "a task stops at a record boundary after this time, so that its batch is committed; 0 or null: no time limit",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryKeys:
     attempts: int = _key(
-        number(at_least=1, at_most=1_000_000), 3, "how often a request to a store is made before it has failed"
+        number(at_least=1, at_most=1_000_000), 3, "how often a request to a store is tried before it counts as failed"
     )
     base_ms: int = _key(
         number(at_least=0, at_most=LONGEST_S), 100, "the first pause; each is about twice the one before"
@@ -238,7 +238,7 @@ class RetryKeys:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowKeys:
     poll_s: float | None = _key(seconds, 10.0, "with `--follow`: the pause before the source is looked at again")
-    jitter_s: float | None = _key(seconds, 2.0, "and up to this much more, so that many do not look at once")
+    jitter_s: float | None = _key(seconds, 2.0, "and up to this much more at random, so that not all look at once")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,13 +271,13 @@ class SparkKeys:
         "tasks per batch; default: the session's parallelism, or what its executors may become",
     )
     remote: str | None = _key(
-        text, None, "a Spark Connect server, `sc://HOST:PORT`, instead of a session of its own; so does `SPARK_REMOTE`"
+        text, None, "a Spark Connect server, `sc://HOST:PORT`, instead of its own session; `SPARK_REMOTE` does the same"
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """All of them."""
+    """All keys."""
 
     source: SourceKeys = field(default_factory=SourceKeys)
     late_files: LateFilesKeys = field(default_factory=LateFilesKeys)
@@ -313,7 +313,7 @@ KEYS: dict[str, Key] = {
 
 
 def with_values(keys: Keys, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of Keys as they are with these values, given by the names of their keys."""
+    """The changed fields of Keys, from values by the names of their keys."""
     changed: dict[str, Any] = {}
     for name, value in values.items():
         family, dot, field_name = name.rpartition(".")

@@ -1,7 +1,7 @@
 """Configuration: one tree of keys for YAML, `--set` and the Python API, validated once, here.
 
-An unknown key is an error with the nearest valid one: a setting that silently does nothing is a trap. `${ENV}` is
-resolved on the way in and never stored.
+An unknown key is an error that names the nearest valid one: a setting must never silently do nothing. `${ENV}` is
+replaced by its value here.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from blizzard.store.uri import is_local
 from blizzard.text.redaction import learn_named, learn_uri
 
 _SPARK_CONF = "spark.conf"
-# Keys below these are not ours to name one by one. Later ones win over earlier ones for the source or the table.
+# Keys below these belong to Spark and the stores. Later families win over earlier ones for the source or the table.
 _STORAGE = ("storage_options", "source.storage_options", "table.storage_options")
 _FAMILIES = (_SPARK_CONF, *_STORAGE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config(Keys):
-    # What is below `spark.conf`, `storage_options` and their like. Credentials may be among it.
+    # Keys below `spark.conf`, `storage_options` and the like. Credentials may be among them.
     families: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
 
     @property
@@ -43,7 +43,7 @@ class Config(Keys):
         return {**self.families.get(_SPARK_CONF, {}), **remote}
 
     def access(self, place: str, root: str, spark_settings: Mapping[str, str] | None = None) -> Access:
-        """How to get to the `source` or the `table`: options given, else what Spark's settings say, else neither."""
+        """How to get to the `source` or the `table`: the given options win over Spark's settings."""
         options: dict[str, str] = {}
         if not is_local(root):
             options = options_of_spark({**(spark_settings or {}), **self.spark_conf}, root)
@@ -104,18 +104,18 @@ class Config(Keys):
 def load_config(
     *, file: str | None = None, assignments: tuple[str, ...] = (), flags: Mapping[str, Any] | None = None
 ) -> Config:
-    """The file, then `key=value` assignments, then flags: the later one wins."""
+    """From the file, then `key=value` assignments, then flags: the later one wins."""
     given: dict[str, Any] = {}
     if file is not None:
         given.update(read_config_file(file))
     for count, assignment in enumerate(assignments, 1):
         key, equals, value = assignment.partition("=")
-        if not equals:  # not repeated: it may be a secret
+        if not equals:  # the text is not shown: it may be a secret
             raise ConfigError(f"--set takes key=value; number {count} of them has no '='", kind=Kind.USAGE)
         given[key.strip()] = value
     said = {key: value for key, value in (flags or {}).items() if value is not None}
     if "schema.ddl" in said:
-        given.pop("schema.file", None)  # another name for the same thing
+        given.pop("schema.file", None)  # both give the schema
     return make_config(given | said)
 
 
@@ -140,7 +140,7 @@ def make_config(given: Mapping[str, Any]) -> Config:
     if values.get("schema.ddl") is not None and values.get("schema.file") is not None:
         raise ConfigError("give schema.ddl or schema.file, not both")
     for family in _STORAGE:
-        make_access(families.get(family, {}), retry=RetryPolicy(), what=family)  # a misspelt name, told at once
+        make_access(families.get(family, {}), retry=RetryPolicy(), what=family)  # reports a misspelt name at once
     return Config(**with_values(Keys(), values), families=families)
 
 
@@ -157,7 +157,7 @@ def _conf_value(value: Any) -> str:
 def _unknown_key(name: str) -> ConfigError:
     key = re.match(r"[\w.-]*", name)
     if key is not None and key[0] != name:
-        name = key[0] + "…"  # what comes then is no name, and may be a value
+        name = key[0] + "…"  # the rest is not a name and may be a value
     near = difflib.get_close_matches(name, [*KEYS, *_FAMILIES], n=1, cutoff=0.0)
     return ConfigError(f"unknown key {name!r}; did you mean {near[0]!r}?", kind=Kind.UNKNOWN_KEY)
 

@@ -1,6 +1,6 @@
-"""A validated wish: to ingest a source into a table, or to look at one. Where each of them is, and how to get there.
+"""A validated request to ingest a source into a table, or to look at one: where each is, and how to get there.
 
-Every command and the Python API ask here, so that the same configuration means the same places to all of them.
+Every command and the Python API ask here, so that the same configuration always means the same places.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """`spark_settings` are those of a session that runs already; they may say how to get to S3."""
+    """`spark_settings` are those of a session that already runs. They may say how to get to S3."""
 
     config: Config
     spark_settings: Mapping[str, str] = field(default_factory=dict, repr=False)
-    # What only a request to ingest has.
-    pipeline: str | None = None  # None: that of the table which reads this source, or a new one
+    # Only for a request to ingest.
+    pipeline: str | None = None  # None: the table's pipeline that reads this source, or a new one
     start_from: StartFrom | None = None
     schema: DeltaSchema | None = None  # of a new table, as the user gave it
     max_batches: int | None = None
@@ -63,7 +63,7 @@ class Request:
 
     @property
     def quarantine_root(self) -> str:
-        """Beside the table, unless it was put elsewhere."""
+        """quarantine.path, or else beside the table."""
         given, has_table = self.config.quarantine.path, self.config.table.path is not None
         if given is None and not has_table:
             raise ConfigError(
@@ -89,7 +89,7 @@ class Request:
 
     @property
     def archive_root(self) -> str | None:
-        """Where ingested source files are moved to; None where they are not."""
+        """Where ingested source files are moved to. None: they are not moved."""
         action, given = self.config.after_ingest.action, self.config.after_ingest.archive_path
         if (given is not None) != (action == "archive"):
             raise ConfigError("after_ingest.archive_path goes with after_ingest.action archive", kind=Kind.USAGE)
@@ -116,7 +116,7 @@ def make_request(
     reads_again: bool = False,
     spark_settings: Mapping[str, str] | None = None,
 ) -> Request:
-    """To ingest. `schema` is one that the configuration cannot hold: whatever object `load_schema` takes."""
+    """A request to ingest. `schema` is any object that `load_schema` takes; the configuration cannot hold it."""
     request = Request(
         config=config,
         spark_settings=spark_settings or {},
@@ -126,7 +126,7 @@ def make_request(
         reads_again=reads_again,
     )
     location = request.source_location
-    _ = request.table_root, request.quarantine_root  # a place that cannot be used is better known now
+    _ = request.table_root, request.quarantine_root  # check now that these places can be used
     if pipeline is not None and not _PIPELINE_NAME.fullmatch(pipeline):
         raise ConfigError(
             f"pipeline name {pipeline!r}: letters, digits, '_', '.' and '-' only, at most 100", kind=Kind.USAGE
@@ -156,7 +156,7 @@ def parse_start_from(text: str | None, location: SourceLocation) -> StartFrom | 
     if start.after is None:
         return start
     name = start.after
-    # A path or URI is what a person has at hand; positions hold the name below the root.
+    # People give a path or a URI; positions hold the name below the root.
     path = locate(name, what="--start-from name")
     is_whole = "://" in name or name.startswith(("file:", "/"))
     if path.startswith(location.root + "/") and (is_whole or (is_local(path) and os.path.exists(path))):
@@ -165,7 +165,7 @@ def parse_start_from(text: str | None, location: SourceLocation) -> StartFrom | 
 
 
 def check_source_place(request: Request) -> None:
-    """For a new table. VACUUM leaves folders alone whose names begin with _ or a dot."""
+    """For a new table: raises if a VACUUM would delete source files. It skips folders that begin with _ or a dot."""
     source = request.source_location.root
     for what, root in ("table", request.table_root), ("quarantine", request.quarantine_root):
         inside = name_below(source, root)
@@ -178,7 +178,7 @@ def check_source_place(request: Request) -> None:
 
 
 def check_archive(root: str, *, source: str, table: str, quarantine: str) -> None:
-    """Raises where an archive there would be deleted, or read again."""
+    """Raises if an archive there would be deleted by a VACUUM, or read again."""
     for what, other in ("table", table), ("quarantine", quarantine):
         if lies_in(root, other) or lies_in(other, root):
             raise ConfigError(
@@ -196,7 +196,7 @@ def check_archive(root: str, *, source: str, table: str, quarantine: str) -> Non
 
 
 def _given_schema(config: Config, schema: Any) -> DeltaSchema | None:
-    parse_hints(config.schema.hints)  # a mistake in them is better known before the sample is read
+    parse_hints(config.schema.hints)  # report a mistake before the sample is read
     text = config.schema.ddl or config.schema.file
     if schema is not None and text is not None:
         raise ConfigError("the schema is given twice, as an object and by schema.ddl or schema.file", kind=Kind.USAGE)

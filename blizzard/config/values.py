@@ -1,4 +1,4 @@
-"""How the values of configuration keys are read: text of the command line, and what YAML and Python give."""
+"""Reads the values of configuration keys: text from the command line, and values from YAML and Python."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from blizzard.text.redaction import is_secret
 Parser = Callable[[str, Any], Any]
 
 
-# No count or size that means something is larger, and no time: three hundred years.
+# No sensible count or size is larger, and no sensible time: three hundred years.
 _LARGEST = 10**15
 LONGEST_S = 10**10
 _SHOWN_CHARS = 60
 
 
 def shown(value: Any) -> str:
-    """A value for a message. What cannot be printed, or has no end, must not make the message fail."""
+    """A value for a message. A value that is endless or cannot be printed must not make the message fail."""
     try:
         text = repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
     except ValueError:  # more digits than Python prints
@@ -29,7 +29,7 @@ def shown(value: Any) -> str:
 
 
 def require_plain(name: str, value: Any, *, or_list: bool) -> None:
-    """Keys take texts, numbers, and lists of them; never a tree."""
+    """Keys take texts, numbers and, with `or_list`, lists of them; never a tree."""
     items = value if or_list and isinstance(value, list | tuple) else (value,)
     if not all(isinstance(item, str | int | float | None) for item in items):
         raise ConfigError(f"{name} takes a text, a number{' or a list of these' if or_list else ''}, not a tree")
@@ -39,7 +39,7 @@ def require_plain(name: str, value: Any, *, or_list: bool) -> None:
 
 def text(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
-        # A short secret cannot be hidden later.
+        # Redaction does not hide short secrets.
         given = "; put it in quotes" if is_secret(name) else f", not {shown(value)}"
         raise ConfigError(f"{name} must be text{given}")
     return value
@@ -62,7 +62,7 @@ def choice(*allowed: str) -> Parser:
 
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
-# With an end: Python reads no number of more than 4,300 digits.
+# The length is limited: Python reads no number of more than 4,300 digits.
 _NUMBER = re.compile(r"\s*([0-9](?:_?[0-9]){0,29})\s*([A-Za-z]*)\s*")
 
 
@@ -87,12 +87,12 @@ def number(*, at_least: int, at_most: int = _LARGEST, optional: bool = False, un
 def textfile(name: str, value: Any) -> str:
     path = text(name, value)
     if not path.endswith(".prom"):
-        raise ConfigError(f"{name} must end in .prom: the textfile collector reads no other file, not {shown(path)}")
+        raise ConfigError(f"{name} must end in .prom, not {shown(path)}: the textfile collector reads no other file")
     return path
 
 
 def _float(value: Any) -> float:
-    """A number, or one that is nowhere in range."""
+    """The number, or -1.0, which is never in range."""
     try:
         return -1.0 if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -100,7 +100,7 @@ def _float(value: Any) -> float:
 
 
 def seconds(name: str, value: Any) -> float | None:
-    """Zero and null mean: no limit."""
+    """None for zero and null: no time is set."""
     if value in (None, "", "none", "null"):
         return None
     found = _float(value)

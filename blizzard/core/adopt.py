@@ -1,7 +1,7 @@
-"""A position of the Rust program as one of ours: full paths become names below the source.
+"""Turns a position of the Rust program into one of ours: full paths become names below the source.
 
-Its positions can be ahead of its data (a file was marked finished while its rows were still in memory), and it may have
-written the same rows twice after a restart. Taking one over is the user's decision, and what is known is told.
+Its positions can be ahead of its data: it marks a file as finished while the rows are still in memory. It may also have
+written the same rows twice after a restart. The user decides to take one over; `adoption_warnings` says what is known.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def adoption_warnings(marks: Marks) -> tuple[str, str]:
 
 
 def find_rust_state(facts: TableFacts) -> tuple[RustPosition, int] | None:
-    """The newest one, in the commits that were looked at or in the Delta checkpoint before them."""
+    """The newest position of the Rust program, in the commits looked at or in the Delta checkpoint before them."""
     for commit in facts.commits:
         found = _newest(commit.txns)
         if found is not None:
@@ -80,7 +80,7 @@ def decide_adoption(
                     return _refuse(
                         f"{path} is in progress there ({records} records read) and is not in the source", "Put it back"
                     )
-                # Whether it is still the same file, its position does not say.
+                # Its position does not say whether it is still the same file.
                 names[name] = RecordsRead(records=records, size_bytes=file.size_bytes, etag=file.etag)
     mark = position.marks.last_committed_file
     name = None if mark is None else _name_below(mark, source.root)
@@ -92,7 +92,7 @@ def decide_adoption(
 
 
 def _name_below(path: str, root: str) -> str | None:
-    """The name below the source's root, however the other program wrote the root."""
+    """The name below the source's root. The other program may write the root in another form."""
     scheme, _, rest = root.partition("://")
     roots = [root]
     if scheme == "s3":
@@ -126,7 +126,7 @@ def _refuse(why: str, way_out: str = _BY_HAND) -> Refuse:
 
 
 def check_rust_reader(facts: TableFacts, source: SourceIdentity, begins_at: Marks) -> Refuse | None:
-    """Whether a pipeline that begins there would read what the Rust program has read of this source."""
+    """Refuses a pipeline that would read again what the Rust program has read of this source."""
     found = find_rust_state(facts)
     if found is None:
         return None

@@ -1,7 +1,7 @@
-"""The whole listing held against all ledgers that are left: what became of each file, and what a person should look at.
+"""Compares the whole listing with all ledgers that are left: what became of each file, and what a person should check.
 
 Every listed file is in one of: waiting, ingested, broken, skipped, unfinished, rewritten, never_ingested, unclear,
-taken_over, in_rows; but for those that `after:NAME` left out.
+taken_over, in_rows. Only files that `after:NAME` left out are in none.
 """
 
 from __future__ import annotations
@@ -25,38 +25,38 @@ class InQuarantine:
 
     rows: Mapping[int, int]  # how many came with each sequence
     was_purged: bool = False  # some were deleted by age or by hand
-    keeps_all: bool = True  # every bad record goes there: none is dropped, by policy or for want of room
+    keeps_all: bool = True  # every bad record goes there: none is dropped, by policy or because it is full
     unsettled: int | None = None  # the sequence whose bad records the next run will add
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """Names of files, sorted. `problems` are those that a person should look at."""
+    """Names of files, sorted. `problems` are those that a person should check."""
 
     listed: int
-    ingested: int  # whole, and as they were then
-    waiting: tuple[str, ...] = ()  # after the mark, in progress or held back: the next run takes them up
-    partial: tuple[str, ...] = ()  # of those, in progress: some of their lines are committed
-    held: tuple[str, ...] = ()  # of those, held back by the last run or too young for the next
-    unreadable: tuple[str, ...] = ()  # of those, for a reason that stays
-    broken: tuple[str, ...] = ()  # given up: the rest of them, or all, could not be read or was not to be
-    unfinished: tuple[str, ...] = ()  # the position takes them for done, and the newest ledger says that they were not
-    skipped: tuple[str, ...] = ()  # a person has left them out, or their rest
+    ingested: int  # whole, and unchanged since
+    waiting: tuple[str, ...] = ()  # after the mark, in progress or held back: the next run reads them
+    partial: tuple[str, ...] = ()  # waiting, and some of their lines are committed
+    held: tuple[str, ...] = ()  # waiting, held back by the last run or too young for the next
+    unreadable: tuple[str, ...] = ()  # held back for a reason that does not go away by waiting
+    broken: tuple[str, ...] = ()  # given up: all of it, or the rest, could not or should not be read
+    unfinished: tuple[str, ...] = ()  # the position takes them for done, the newest ledger does not
+    skipped: tuple[str, ...] = ()  # a person left them, or their rest, out
     never_ingested: tuple[str, ...] = ()  # the mark has passed them, and no ledger knows them
     unclear: tuple[str, ...] = ()  # the mark has passed them, and the ledgers that would know are gone
-    taken_over: tuple[str, ...] = ()  # an imported or adopted position says that they are done with
+    taken_over: tuple[str, ...] = ()  # an imported or adopted position says that they are done
     in_rows: tuple[str, ...] = ()  # no ledger is left that knows them; the table has rows of them
     twice: tuple[str, ...] = ()  # some lines are in more than one commit of this pipeline
-    read_by_others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # and the pipelines of this table
-    is_read_again: bool = False  # as was asked for: --reads-again
+    read_by_others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by other pipelines of this table
+    is_read_again: bool = False  # on purpose: --reads-again
     rewritten: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()  # ingested, and no longer in the source
-    # From the table itself, where it says which file a row is from.
+    # From the rows, if the table says which file a row is from.
     rows_missing: tuple[str, ...] = ()  # ingested with rows, and the table has none of them
     rows_unknown: tuple[str, ...] = ()  # the table has rows of them, and no ledger of any pipeline knows them
     bad_records: int = 0  # by the ledgers that are left
     quarantined: int | None = None  # rows of the quarantine table, broken files included
-    # Sequences whose bad records are not all there, and those with bad records that no commit stands behind.
+    # Sequences whose bad records are not all there, and sequences with bad records but without a commit.
     quarantine_missing: tuple[int, ...] = ()
     quarantine_unknown: tuple[int, ...] = ()
     oldest_version: int | None = None  # of the ledgers that are left
@@ -77,7 +77,7 @@ PROBLEMS = (
 
 @dataclass(slots=True)
 class _Known:
-    """What the ledgers say of one file, the newest first."""
+    """What the ledgers say about one file. They are read newest first."""
 
     newest: LedgerEntry
     rows: int = 0
@@ -96,7 +96,7 @@ def audit(
     rows_of: Mapping[str, int] | None = None,
     quarantine: InQuarantine | None = None,
 ) -> Audit:
-    """`commits` are all that are left, newest first; `rows_of` counts the table's rows by the file they are from."""
+    """`commits` are all that are left, newest first. `rows_of` counts the table's rows by source file."""
     seen = list(commits)
     ledgers = [ledger for _, ledger in ledgers_of(seen)]
     ours = [ledger for ledger in ledgers if ledger.pipeline == position.pipeline]
@@ -140,7 +140,7 @@ def audit(
 
 def _take(known: dict[str, _Known], ledger: Ledger) -> None:
     lines = sum(entry.to_record - entry.from_record - entry.bad for entry in ledger.entries)
-    blank = max(0, lines - ledger.records)  # the ledger does not say in which of the files
+    blank = max(0, lines - ledger.records)  # the ledger does not say in which file
     for entry in ledger.entries:
         file = known.setdefault(entry.path, _Known(newest=entry))
         if any(entry.from_record < to and start < entry.to_record for start, to in file.taken):
@@ -156,7 +156,7 @@ def _judge_unknown(
     commits: Iterable[CommitFacts],
     rows_of: Mapping[str, int],
 ) -> dict[str, Any]:
-    """What a run can prove, it takes for late. The rest is told here."""
+    """A file that no commit can have taken is late, as in a run. The others are sorted by what may have taken them."""
     past = Past(position)
     past.look_for(dict(unknown), commits)
     late = {p for p in unknown if not past.may_hold(p)}
@@ -174,8 +174,8 @@ def _judge_unknown(
 
 
 def _read_by_others(known: Mapping[str, _Known], root: str, others: Iterable[Ledger]) -> dict[str, tuple[str, ...]]:
-    """Files of which another pipeline of this table has taken some of the same lines. Sources may nest: names count
-    from the root of the store."""
+    """Files of which another pipeline of this table took some of the same lines. One source may be inside another, so
+    full paths are compared."""
     here = {f"{root.rstrip('/')}/{path}": path for path in known}
     found: dict[str, set[str]] = {}
     for ledger in others:
@@ -189,7 +189,7 @@ def _read_by_others(known: Mapping[str, _Known], root: str, others: Iterable[Led
 
 
 def _reads_again(read_by_others: Mapping[str, tuple[str, ...]], commits: Iterable[CommitFacts]) -> bool:
-    """Whether each of the others was told to read what this one has read."""
+    """Whether each of the others began with --reads-again."""
     told = {name: False for names in read_by_others.values() for name in names}
     for commit in commits if told else ():
         for position in positions_in(commit.txns):
@@ -208,8 +208,8 @@ def _judge_quarantine(quarantine: InQuarantine, position: Position, ledgers: Seq
         is_explained = is_replayed or quarantine.was_purged or ledger.sequence == quarantine.unsettled
         if quarantine.rows.get(ledger.sequence, 0) < expected and not is_explained:
             missing.append(ledger.sequence)
-        is_replayed |= ledger.kind == "replay"  # it may have taken any record from before it
-    first, last = position.quarantine.rolled_back or (1, 0)  # the next run may have yet to take these out
+        is_replayed |= ledger.kind == "replay"  # it may have taken any earlier record
+    first, last = position.quarantine.rolled_back or (1, 0)  # the next run may still have to take these out
     unknown = [s for s in quarantine.rows if alive and s >= min(alive) and s not in alive and not first <= s <= last]
     return {
         "quarantined": sum(quarantine.rows.values()),
@@ -219,7 +219,7 @@ def _judge_quarantine(quarantine: InQuarantine, position: Position, ledgers: Seq
 
 
 def _is_to_be_read(path: str, position: Position) -> bool:
-    """From its beginning, whatever was read of it before."""
+    """Whether the file will be read from its first line, whatever was read before."""
     progress = position.marks.in_progress.get(path)
     return progress is not None and progress.records == 0
 

@@ -9,13 +9,13 @@ from blizzard.core.types import BatchResult, SliceReport
 
 
 class NotARecord(Exception):
-    """A line that is no record, and why."""
+    """A line that is not a record, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadPolicy:
-    """`records`: quarantine, rescue, drop or fail; `files`: quarantine, retry or fail. The limits hold for a batch
-    and for each file of it."""
+    """`records`: quarantine, rescue, drop or fail. `files`: quarantine, retry or fail. `max_records` limits a batch,
+    `max_ratio` a batch and each file of it."""
 
     records: str = "quarantine"
     files: str = "quarantine"
@@ -27,8 +27,8 @@ class BadPolicy:
         return self.records in ("quarantine", "rescue")
 
 
-# A share of fewer records says little: the last three lines of a file are no reason to stop. Fewer count only where
-# they are all there are.
+# A share of few records says little: the last three lines of a file are no reason to stop. Fewer records count only if
+# whole files hold no more.
 _ENOUGH_RECORDS = 100
 
 

@@ -1,4 +1,4 @@
-"""From the reports of a batch to the state its commit will carry. What does not add up is never committed."""
+"""Makes the next position from the reports of a batch. Reports that do not add up are never committed."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from blizzard.core.recover import Fresh, Resume
 from blizzard.core.rollback import RollbackPlan
 from blizzard.core.types import BatchPlan, BatchResult, SourceIdentity
 
-# Reasons why files are held back are for people; they do not make a payload too large.
+# Reasons why files are held back are for people. They must not make a payload too large.
 _HELD_BYTES = 32 * 1024
 _UNREAD_BYTES = 64 * 1024
 _REASON_BYTES = 80
 
 
 class InconsistentReport(Exception):
-    """A report that contradicts its plan or itself: a defect, and a reason to stop."""
+    """A report that contradicts its plan or itself. This is a defect: the run stops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunIdentity:
-    """Who is about to write: what every state of this run carries."""
+    """Who writes: what every position of this run carries."""
 
     pipeline: str
     run_id: str
@@ -50,7 +50,7 @@ class RunIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A state with everything its commit needs."""
+    """A position with everything its commit needs."""
 
     position: Position
     app_id: str
@@ -59,7 +59,7 @@ class Checkpoint:
 
 
 def position_before(recovery: Resume | Fresh, identity: RunIdentity, *, version: int, timestamp_ms: int) -> Position:
-    """The position a run starts from, on the version it has looked at. Sequence 0: nothing committed yet."""
+    """The position a run starts from, on the version it looked at. Sequence 0: nothing is committed yet."""
     fresh = Position(
         pipeline=identity.pipeline,
         sequence=0,
@@ -95,8 +95,8 @@ def next_position(
     held: Mapping[str, str] | None = None,
     look: Look | None = None,
 ) -> Position:
-    """The state after the batch. It may be planned on at once; it means something only when it is committed. `held`
-    are files that cannot be read now, with the reasons; `look` is the listing that the plan was made from."""
+    """The position after the batch. The next batch may be planned on it at once, but it counts only when committed.
+    `held` are files that cannot be read now, with the reasons. `look` is the listing that the plan was made from."""
     check_result(plan, result)
     taken = apply_reports(previous.marks, result.slices)
     taken = _name_unread(taken, result.unread)
@@ -108,7 +108,7 @@ def next_position(
         previous,
         sequence=previous.sequence + 1,
         batch_id=batch_id,
-        taken_at_ms=max(now_ms, previous.taken_at_ms),  # never before the commit it stands on
+        taken_at_ms=max(now_ms, previous.taken_at_ms),  # never before the previous commit
         marks=marks,
         on=_with_witness(previous.on, result),
         quarantine=ForQuarantine(pending=tuple(f.path for f in result.quarantine), head=previous.quarantine.head),
@@ -128,8 +128,8 @@ def _with_witness(on: PlannedOn, result: BatchResult) -> PlannedOn:
 
 
 def _name_unread(marks: Marks, unread: Iterable[str]) -> Marks:
-    """Name what could not be read, wherever the mark will be, so that a person sees it; as far as there is room. The
-    others, like files that are only young, are named where the mark passes them, which it does if that costs least."""
+    """Name the files that could not be read, so that a person sees them, as far as there is room. Files without room,
+    and young files, are named only if the mark passes them (see `advance_mark`)."""
     files, room = dict(marks.files), _UNREAD_BYTES - sum(map(entry_bytes, marks.files))
     for path in unread:
         room -= 0 if path in files else entry_bytes(path)
@@ -140,7 +140,7 @@ def _name_unread(marks: Marks, unread: Iterable[str]) -> Marks:
 
 
 def _held_back(held: Mapping[str, str], marks: Marks) -> dict[str, str]:
-    """Why files that the state names are held back. What is to be done with a file comes first."""
+    """Why named files are held back. Reasons to put a file into quarantine unread are kept even without room."""
     kept, room, named = {}, _HELD_BYTES, marks.in_progress
     for path, why in sorted(held.items(), key=lambda item: (item[1] not in GIVEN_UP, item[0])):
         room -= entry_bytes(path) + _REASON_BYTES
@@ -167,7 +167,7 @@ def rolled_back_position(current: Position, plan: RollbackPlan, *, batch_id: str
     after = replace(
         after,
         marks=target.marks,
-        seen=target.seen,  # what it says about where listing begins goes back with it
+        seen=target.seen,  # where listing begins goes back too
         on=replace(after.on, add_path=target.on.add_path, removed_path=plan.removed_path),
         begun=replace(after.begun, start_from=target.begun.start_from),
         cleaned=Cleaned(
@@ -189,8 +189,8 @@ def seal(
     late: Collection[str] = (),
     edited: tuple[LedgerEntry, ...] = (),
 ) -> Checkpoint:
-    """Everything the commit of this state carries beside its data files. `late` are names of the result that the mark
-    had passed before; `edited` is what a person said of files."""
+    """Everything the commit of this position carries beside its data files. `late` are files of the result that the
+    mark had passed before. `edited` is what a person said about files."""
     ledger = Ledger(
         pipeline=position.pipeline,
         sequence=position.sequence,
@@ -214,7 +214,7 @@ def seal(
 
 
 def find_passed(before: Marks, result: BatchResult) -> frozenset[str]:
-    """Files of the result of which nothing was taken before although the mark had passed them: late, or held back."""
+    """Files of the result that the mark had passed before anything was taken of them: late, or held back."""
     named = before.in_progress
     return frozenset(
         s.path for s in result.slices if s.path in named and named[s.path].records == 0 and before.is_passed(s.path)

@@ -1,7 +1,7 @@
-"""Which source files may be archived or deleted, by the ledgers: only those of which every line is somewhere else.
+"""Decides by the ledgers which source files may be archived or deleted: only those whose every line is safe.
 
-A line is in the table, or whole in quarantine, or the policy was to drop it. Where the ledgers do not prove that, the
-source file has the only copy, and stays.
+A line is safe if it is in the table, or whole in quarantine, or if the policy was to drop it. If the ledgers do not
+prove that, the source file has the only copy and stays.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from blizzard.core.position import Position
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneCleaned:
-    """What became of one file. `problem`: why it stays, and will stay."""
+    """What became of one file. `problem`: why it stays for good."""
 
     is_done: bool = False
     problem: str | None = None
@@ -28,9 +28,9 @@ class Ingested:
     """A file as it was when its last line was committed, and what the ledgers prove about its lines."""
 
     entry: LedgerEntry  # the newest that names it
-    unproven: int  # lines at its beginning that no ledger so far has taken from this very file
+    unproven: int  # lines at its beginning that no ledger so far has taken from this version of the file
     cut: int = 0
-    is_counted: bool = True  # whether the ledgers say of all its bad records if they were cut
+    is_counted: bool = True  # whether the ledgers say how many of its bad records were cut
     quarantined_by: list[int] = field(default_factory=list)  # sequences that put bad records of it into quarantine
 
     @property
@@ -46,8 +46,8 @@ class Ingested:
         return None
 
     def take(self, ledger: Ledger, entry: LedgerEntry, replays: Iterable[int]) -> None:
-        """What an older ledger, or the newest, says of the same version of the file. `replays` are later sequences that
-        took records out of quarantine, and put those that are still bad back."""
+        """Add what a ledger says about the same version of the file; ledgers come newest first. `replays` are later
+        sequences that took records out of quarantine and put those that are still bad back."""
         is_same = (entry.size_bytes, entry.etag) == (self.entry.size_bytes, self.entry.etag)
         if not is_same or entry.from_record >= self.unproven or entry.to_record < self.unproven:
             return
@@ -63,10 +63,10 @@ def is_whole(entry: LedgerEntry) -> bool:
 
 
 def find_ingested(position: Position, commits: Iterable[CommitFacts]) -> list[Ingested]:
-    """The files whose last line was committed after `cleaned_through` and up to `cleaning_through`, oldest first. One
-    that is to be read again is none of them. `commits` run backwards, and are read only as far as needed."""
+    """The files whose last line was committed after `cleaned.done_through` and up to `cleaned.due_through`, oldest
+    first. A file that will be read again is left out. `commits` run backwards and are read only as far as needed."""
     found: dict[str, Ingested] = {}
-    open_paths: set[str] = set()  # of which an older ledger has taken the beginning
+    open_paths: set[str] = set()  # an older ledger must prove their first lines
     seen: set[str] = set()
     replays: list[int] = []
     for _, ledger in ledgers_of(commits, position.pipeline):
@@ -75,7 +75,7 @@ def find_ingested(position: Position, commits: Iterable[CommitFacts]) -> list[In
         if ledger.kind == "replay" and ledger.quarantine:
             replays.append(ledger.sequence)
         if ledger.source != position.source:
-            continue  # the same name there is another file
+            continue  # the same name is another file there
         for entry in reversed(ledger.entries):
             if position.cleaned.done_through < ledger.sequence and entry.path not in seen:
                 seen.add(entry.path)

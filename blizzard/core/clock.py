@@ -1,4 +1,4 @@
-"""What a clock must be able to tell. The core never asks one itself: it is told the time."""
+"""What a clock can do. The core never asks a clock: the time is passed in."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Checkpoint state to and from the `blizzard:` appId of a Txn action.
+"""Encodes a position as the `blizzard:` appId of a Txn action, and decodes it.
 
 Only the fields written out here are ever encoded: no option, no secret. Decoding accepts exactly what a known
-version writes; anything else is an error with its own kind, never a guess and never "start fresh".
+version writes. Anything else is an error with its own kind, never a guess and never "start fresh".
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ HEAD_PREFIX = "blizzard-dlq-head:"
 MAX_APP_ID_BYTES = 256 * 1024
 _DIGEST = re.compile(r"[0-9a-f]{1,16}:[0-9a-f]{1,16}")
 NEWEST_VERSION = 2
-_MAX_INTEGER = 2**63 - 1  # more than that no column and no Txn can hold
+_MAX_INTEGER = 2**63 - 1  # no column and no Txn can hold more
 
 
 class CodecError(Exception):
@@ -91,14 +91,14 @@ def fence_app_id(pipeline: str) -> str:
 
 
 def quarantine_app_id(pipeline: str, table_id: str) -> str:
-    """In the quarantine table: the newest sequence whose bad records are there. The table's id is part of it: a table
-    made anew begins at sequence 1 again, and the old quarantine table would take that for long settled."""
+    """In the quarantine table: the newest sequence whose bad records are there. It includes the table's id: a new table
+    at the same place begins at sequence 1 again, which the old quarantine table would take for settled long ago."""
     return f"{QUARANTINE_PREFIX}{pipeline}:{table_id}"
 
 
 def head_app_id(pipeline: str, table_id: str) -> str:
-    """In the quarantine table: which batch changed it last, as `head_number` of its batch_id. One stable appId, so that
-    snapshots keep it and Delta checkpoints do not grow with every batch that has bad records."""
+    """In the quarantine table: which batch changed it last, as `head_number` of its batch_id. The appId never changes:
+    snapshots keep it, and Delta checkpoints do not grow with every batch that has bad records."""
     return f"{HEAD_PREFIX}{pipeline}:{table_id}"
 
 
@@ -110,7 +110,7 @@ def head_number(batch_id: str | None) -> int:
 
 
 def encode_position(position: Position) -> str:
-    """The appId of this state; refused when it would be larger than a reader of the log should have to bear."""
+    """The appId of this position. PayloadTooLarge if it would burden every reader of the log."""
     fields = _position_to_json(position)
     fields["checksum"] = checksum_of(fields)
     app_id = PREFIX + base64.b64encode(orjson.dumps(fields)).decode("ascii")
@@ -135,7 +135,7 @@ def decode_position(app_id: str) -> Position | RustPosition:
 
 
 def decode_json(app_id: str) -> dict[str, Any]:
-    """The payload's JSON object, unchecked beyond that: for showing it to a person."""
+    """The payload's JSON object. Its fields are not checked: this is for showing them to a person."""
     if not isinstance(app_id, str):
         raise WrongType("the payload is no text")
     if not app_id.startswith(PREFIX):
@@ -144,7 +144,7 @@ def decode_json(app_id: str) -> dict[str, Any]:
         raise PayloadTooLarge(f"checkpoint payload is {len(app_id)} bytes, the limit is {MAX_APP_ID_BYTES}")
     encoded = app_id[len(PREFIX) :]
     try:
-        if len(encoded) % 4:  # b64decode passes over surplus padding
+        if len(encoded) % 4:  # b64decode accepts surplus padding
             raise BadBase64("checkpoint payload is not base64: its length is not a multiple of four")
         raw = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError) as e:
@@ -218,7 +218,7 @@ def _head_to_json(head: QuarantineHead) -> dict[str, Any]:
 
 
 def checksum_of(fields: Mapping[str, Any]) -> str:
-    """A letter changed in base64 can leave a sound payload with another mark, which would double or lose records."""
+    """One changed letter of base64 can give a valid payload with another mark. That would double or lose records."""
     return hashlib.sha256(orjson.dumps(fields)).hexdigest()[:16]
 
 
@@ -376,7 +376,7 @@ def _range_or_none(fields: Mapping[str, Any], name: str) -> tuple[int, int] | No
 
 
 def _flag(fields: Mapping[str, Any], name: str) -> bool:
-    """True, or not there."""
+    """Whether the field is there. Its only value is true."""
     if fields.get(name, True) is not True:
         raise _missing_or_wrong(fields, name, "true")
     return name in fields
@@ -408,7 +408,7 @@ def _object(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _names_below(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """They are opened, and nobody lists them before."""
+    """These files are opened without being listed first, so their names must be checked here."""
     value = fields.get(name)
     if not isinstance(value, list) or not all(map(is_below, value)):
         raise _missing_or_wrong(fields, name, "a list of names")

@@ -1,4 +1,4 @@
-"""A commit as a value: what is wanted, and what exactly is written for it."""
+"""A commit as values: what is wanted (Intent), and what exactly is written for it (CommitRequest)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class CommitRequest:
     last_updated_ms: int
     ledger: str
     files: tuple[DataFile, ...]
-    # A rollback: these Adds are removed, and a schema is put back. Such a request is for exactly the version after the
-    # table's, and fails if that one is taken, whatever it holds.
+    # A rollback removes these Adds and may put a schema back. It must become the version right after the table's, and
+    # fails if another commit has taken that version.
     removes: tuple[Mapping[str, Any], ...] = ()
     metadata: Mapping[str, Any] | None = None
 
@@ -45,15 +45,15 @@ class CommitRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """A commit that is wanted. `position` is the one after it, already numbered; the version that it was planned on is
-    the one that was looked at."""
+    """A commit that is wanted. `position` is the one after it, already numbered, and names the version that was looked
+    at."""
 
     position: Position
     planned_ms: int
     kind: str = "batch"
     result: BatchResult = field(default_factory=BatchResult)
     late: frozenset[str] = frozenset()
-    edited: tuple[LedgerEntry, ...] = ()  # what a person said of files
+    edited: tuple[LedgerEntry, ...] = ()  # what a person said about files
     rolled_back_to: int | None = None
     superseded: tuple[int, ...] = ()
     removes: tuple[Mapping[str, Any], ...] = ()  # Adds that leave the table

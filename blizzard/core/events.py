@@ -1,6 +1,6 @@
-"""What happens in a run, as values. Summary, progress and metrics fold over the one stream of them.
+"""What happens in a run, as values. Summary, progress and metrics are made from this one stream.
 
-An event tells what is so; nobody decides anything by having seen one.
+An event only reports. No decision may depend on an event.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Noted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warned:
-    """Something that a person should look at, some time."""
+    """Something that a person should look at; it is not urgent."""
 
     message: str
 
@@ -48,7 +48,7 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandsAt:
-    """Where the pipeline stands before anything of this run is committed. `newest` is the position in the log."""
+    """Where the pipeline stands before this run commits anything. `newest` is the position in the log."""
 
     newest: Position
     version: int
@@ -56,7 +56,7 @@ class StandsAt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovered:
-    """What a look at the source has shown."""
+    """What a look at the source found."""
 
     backlog_files: int
     backlog_bytes: int
@@ -88,7 +88,7 @@ class ColumnsAdded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownFields:
-    """Fields that records have and the table does not; each is told once."""
+    """Fields that records have and the table does not. Each is reported once."""
 
     names: tuple[str, ...]
 
@@ -102,7 +102,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """A position is in the log. `kind` is that of its ledger; a renewal has read nothing."""
+    """A position is in the log. `kind` is the kind of its ledger; a renewal has read nothing."""
 
     kind: str
     position: Position
@@ -133,7 +133,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaned:
-    """Source files that were archived or deleted, and those that stay because they have the only copy of a line."""
+    """How many source files were archived or deleted, and how many stay because they have the only copy of a line."""
 
     done: int
     kept: int
@@ -169,4 +169,4 @@ Emit = Callable[[Event], None]
 
 
 def unheard(_: Event) -> None:
-    """For whoever has nobody to tell."""
+    """An Emit that drops every event."""

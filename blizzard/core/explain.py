@@ -1,4 +1,4 @@
-"""Why recovery decides what it decides, in sentences for the person who is paged."""
+"""Explains a decision of recovery in sentences, for the person who is paged."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A position from an older one and the ledgers of the commits since: for when the newest payload cannot be read.
+"""Rebuilds a position from an older one and the ledgers of the commits since, if the newest payload cannot be read.
 
-A ledger says what its commit took from which file. Folded in order, without a gap, they lead to the same position; with
-anything missing or contradicting, to none.
+A ledger says what its commit took from which file. Applied in order and without a gap, they give a position that says
+the same. If anything is missing or contradicts, there is no result, never a guess.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from blizzard.core.types import SliceReport
 
 
 class CannotFold(Exception):
-    """The ledgers do not lead from the one state to the other."""
+    """The ledgers do not lead from one position to the other."""
 
 
 def fold_ledgers(position: Position, commits: Iterable[CommitFacts]) -> Position:
-    """The state after these commits, oldest first; those of other writers are passed over."""
-    passed = {position.sequence: position}  # a rollback goes back to one of them
+    """The position after these commits, given oldest first. Commits of other writers are skipped."""
+    passed = {position.sequence: position}  # by sequence: a rollback goes back to one of them
     for commit in commits:
         sequence = fence_version(commit, position.pipeline)
         if sequence is not None:
@@ -50,7 +50,7 @@ def _after(position: Position, ledger: Ledger, passed: Mapping[int, Position]) -
         target = passed.get(ledger.rolled_back_to if ledger.rolled_back_to is not None else -1)
         if target is None or (not ledger.superseded and target is not position):
             raise CannotFold(f"sequence {ledger.sequence} goes back to sequence {ledger.rolled_back_to}")
-        # The quarantine is not gone back in: what the batches taken back had put there leaves it.
+        # The quarantine's head does not go back: the rollback itself takes records out, and so becomes the next head.
         kept = replace(target.quarantine, head=position.quarantine.head)
         position = replace(target, sequence=position.sequence, quarantine=kept)
         rolled_back = (min(ledger.superseded), max(ledger.superseded)) if ledger.superseded else None
@@ -63,7 +63,7 @@ def _after(position: Position, ledger: Ledger, passed: Mapping[int, Position]) -
         run_id=ledger.run_id,
         batch_id=ledger.batch_id,
         on=replace(position.on, delta_version=ledger.base_version),
-        # The mark stays: where it went, only the payload said. Finished files above it are named instead.
+        # The mark stays: only the lost payload said where it moved to. Finished files above it are named instead.
         marks=prune_finished(taken),
         quarantine=ForQuarantine(pending=ledger.quarantine, rolled_back=rolled_back, head=position.quarantine.head),
     )

@@ -1,4 +1,4 @@
-"""The ledgers of a pipeline as they count: what a rollback took back is left out."""
+"""The ledgers that still count: those that a rollback took back are left out."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from blizzard.core.log import CommitFacts, fence_version
 
 
 def ledgers_of(commits: Iterable[CommitFacts], pipeline: str | None = None) -> Iterator[tuple[CommitFacts, Ledger]]:
-    """Of the commits given newest first, those with a ledger that still counts; of all pipelines, or of one.
+    """The commits whose ledger still counts, of all pipelines or of one. `commits` are given newest first.
 
-    A sequence number belongs to one commit for ever, so that naming it is enough to leave it out. A commit that did not
-    take the number itself, by its fence, has no say.
+    A sequence number belongs to one commit for ever, so a rollback only has to name the numbers. A ledger counts only
+    if the fence of its own commit has the same number.
     """
     superseded = Superseded()
     for commit in commits:
@@ -24,14 +24,14 @@ def ledgers_of(commits: Iterable[CommitFacts], pipeline: str | None = None) -> I
 
 
 class Superseded:
-    """Which commits have been taken back, gathered while ledgers are gone through newest first. What took something
-    back and was itself taken back has no say any more."""
+    """Collects which commits were taken back, while ledgers are read newest first. A rollback that was itself taken
+    back does not count."""
 
     def __init__(self) -> None:
         self._sequences: dict[str, set[int]] = {}
 
     def meets(self, ledger: Ledger) -> bool:
-        """Whether this one is taken back; to be asked of every ledger, in order."""
+        """Whether this ledger is taken back. Must be called for every ledger, in order."""
         taken_back = self._sequences.setdefault(ledger.pipeline, set())
         if ledger.sequence in taken_back:
             return True

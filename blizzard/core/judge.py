@@ -1,8 +1,8 @@
-"""Whether a position fits what the table holds: one judgement for everybody who asks, with its reason and its way out.
+"""Decides whether a position fits what the table holds. Every command asks here; a refusal has a reason and a way out.
 
-What the table holds is followed version by version, never file by file: after OPTIMIZE and RESTORE, in either order,
-who removed a file says nothing. A commit of the pipeline proves what the table held then. Any other commit leaves that
-as it is, unless it took rows away or brought some back: then the files of the table must be those of an older version.
+What the table holds is followed version by version, never file by file: after OPTIMIZE and RESTORE, in either order, it
+does not help to know who removed a file. A commit of the pipeline proves what the table held then. Another commit
+changes that only if it took rows away or brought some back. Then the files must be those of an older version.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Own:
     commit: CommitFacts
     actions: FileActions
     ledger: Ledger | None
-    superseded: tuple[int, ...] | None  # None: nothing that can be read says what it took back
+    superseded: tuple[int, ...] | None  # the sequences it took back; None: neither ledger nor payload can be read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unclear:
-    """Nothing in the log says what the table holds since this version."""
+    """Since this version, nothing in the log says what the table holds."""
 
     version: int
     operation: str
@@ -57,7 +57,7 @@ class Judged:
     held: Mapping[int, Held | Unclear]  # by version
     newest: int  # version
     files: ActiveFiles
-    _after: list[_After] = field(default_factory=list)  # oldest first; made when it is first asked for
+    _after: list[_After] = field(default_factory=list)  # oldest first; filled on first use
 
     @property
     def now(self) -> Held | Unclear:
@@ -65,12 +65,12 @@ class Judged:
 
     @property
     def first(self) -> int:
-        """The oldest sequence whose commit is left."""
+        """The oldest sequence whose commit is still in the log."""
         return min(self.own, default=1)
 
     def rows_after(self, sequence: int) -> frozenset[int] | None:
-        """The sequences whose rows belong into the table after this one; None where the log no longer says so. Those
-        older than the log are left out, unless one of them was taken back: then its negative stands for that."""
+        """The sequences whose rows belong in the table after this one. None: the log no longer says. Sequences older
+        than the log are left out, but -N is in the set if sequence N of them was taken back."""
         if self._digest_after(sequence) is None:
             return None
         rows: set[int] = set()
@@ -79,7 +79,7 @@ class Judged:
         return frozenset(rows)
 
     def _digest_after(self, sequence: int) -> int | None:
-        """Equal where rows_after is. A set for every sequence would take the square of the log in memory."""
+        """Equal if rows_after is equal. A set for every sequence would take memory with the square of the log."""
         if not self._after:
             self._after.append(_After(sequence=self.first - 1, digest=0))
             rows: set[int] = set()
@@ -106,8 +106,8 @@ class Judged:
         return next((v for v in sorted(self.held, reverse=True) if self.fits(sequence, self.held[v])), None)
 
     def newest_within(self, held: Held) -> int | None:
-        """The newest sequence that still counts and whose rows the table has, whatever else it has: a rollback to it
-        removes the rest, and takes nothing from other writers, as a RESTORE does."""
+        """The newest sequence that still counts and whose rows the table has, perhaps among others. A rollback to it
+        removes the others and, unlike a RESTORE, nothing that other writers wrote."""
         there = self.rows_after(held.sequence)
         taken_back = {s for own in self.own.values() for s in own.superseded or ()}
         found, rows, lacking = 0 if self.first == 1 else None, set[int](), 0
@@ -128,7 +128,7 @@ class _After:
 
 
 def _turn_rows(rows: set[int], own: Own, first: int) -> set[int]:
-    """Make these the rows after this commit. Returns what came in or went out."""
+    """Change `rows` to what they are after this commit. Returns what came in or went out."""
     out = {s for s in own.superseded or () if s in rows}
     new = {-s for s in own.superseded or () if s < first and -s not in rows}
     new |= {own.sequence} if own.actions.adds else set()
@@ -142,12 +142,12 @@ def _hash(text: str) -> int:
 
 
 class ActiveFiles:
-    """The files of the table, followed from a base through every commit. `digest` is equal where the files are."""
+    """The files of the table, followed from a base through every commit. Equal digests: equal files."""
 
     def __init__(self, base: frozenset[str]) -> None:
         self._base = base
         self._added: set[FileKey] = set()
-        self._removed: dict[str, str] = {}  # of the base: path, and the deletion vector it turned out to have
+        self._removed: dict[str, str] = {}  # files of the base: path and deletion vector, which only the Remove shows
         self.digest = 0
 
     def apply(self, actions: FileActions) -> None:
@@ -162,7 +162,7 @@ class ActiveFiles:
             if self._removed.get(path) == vector:
                 del self._removed[path]
                 self._turn("-", path, vector)
-            # A file that is active already may be added once more, with other statistics.
+            # An active file may be added once more, with other statistics.
             elif (path, vector) not in self._added and (path not in self._base or path in self._removed):
                 self._added.add((path, vector))
                 self._turn("+", path, vector)
@@ -173,7 +173,7 @@ class ActiveFiles:
         return (path, vector) in self._added or (path in self._base and path not in self._removed and not vector)
 
     def _turn(self, *words: str) -> None:
-        """In or out: done twice, it is undone."""
+        """A second call with the same words undoes the first."""
         self.digest ^= _hash("\n".join(words))
 
 
@@ -184,7 +184,7 @@ def _key(action: Mapping[str, Any]) -> FileKey:
 
 
 def judge_history(history: History, pipeline: str) -> Judged:
-    """Everything about one pipeline that the log can still tell."""
+    """Everything that the log still says about one pipeline."""
     own = {o.sequence: o for o in _own_commits(history, pipeline)}
     first = min(own.values(), key=lambda o: o.commit.version, default=None)
     files = ActiveFiles(history.base or frozenset())
@@ -229,8 +229,8 @@ def _superseded_in_payload(commit: CommitFacts, pipeline: str) -> tuple[int, ...
 
 
 def _before_first(history: History, first: Own | None) -> Callable[[int], Held | Unclear]:
-    """Before the oldest commit that is left of the pipeline the table held what that one stands on, unless somebody
-    took rows away in between."""
+    """What the table held before the pipeline's oldest commit in the log: the sequence before it, unless somebody took
+    rows away in between."""
     if first is None or first.sequence == 1:
         return lambda _: Held(sequence=0)
     rewrite = next((c for c, _ in history.commits if c.version < first.commit.version and rewrites_table(c)), None)
@@ -240,9 +240,9 @@ def _before_first(history: History, first: Own | None) -> Callable[[int], Held |
 
 
 def _as_before(commit: CommitFacts, same: Mapping[int, Held | Unclear]) -> Held | Unclear:
-    """What the table holds after rows were taken away or brought back: what the version with the same files held. Where
-    a RESTORE names one, only that counts: others may look like it because somebody deleted rows on purpose. Else all
-    that look like it must agree."""
+    """After rows were taken away or brought back, the table holds what an older version with the same files held. If a
+    RESTORE names a version, only that one counts: another may have the same files because somebody deleted rows on
+    purpose. Otherwise all versions with the same files must agree."""
     unclear = Unclear(version=commit.version, operation=commit.operation)
     if commit.restored_to is not None:
         return same.get(commit.restored_to, unclear)
@@ -251,7 +251,7 @@ def _as_before(commit: CommitFacts, same: Mapping[int, Held | Unclear]) -> Held 
 
 
 def judge_position(judged: Judged, sequence: int) -> Refuse | None:
-    """Whether the position of this sequence says what the table holds now."""
+    """Refuses if the position of this sequence is not what the table holds now."""
     if judged.fits(sequence, judged.now):
         return None
     version = judged.fitting_version(sequence)
@@ -292,7 +292,7 @@ def judge_position(judged: Judged, sequence: int) -> Refuse | None:
 
 
 def _rewrite_named(judged: Judged) -> str:
-    """The commit that left the table as it is now, for a sentence to begin with."""
+    """The commit that left the table as it is now, as the first words of a sentence."""
     version = judged.newest
     while version - 1 in judged.held and judged.held[version - 1] == judged.now:
         version -= 1

@@ -1,6 +1,6 @@
-"""The kinds of errors: stable words that scripts and people decide by, each explained in docs/operate.md.
+"""The kinds of errors: stable words for scripts and people, each explained in docs/operate.md.
 
-Only ever add to this list. A kind that is gone, or means something else, breaks whoever has it in a script or an alert.
+Only ever add to this list. Removing a kind, or changing its meaning, breaks scripts and alerts that use it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import Enum
 
 
 class Word(str, Enum):
-    """Written, compared and stored as the word itself."""
+    """An enum that is written, compared and stored as its text."""
 
     def __str__(self) -> str:
         return str(self.value)
@@ -19,7 +19,7 @@ class Word(str, Enum):
 
 
 class Kind(Word):
-    """Why a command ended, or a file cannot be read."""
+    """Why a command failed, or why a file cannot be read."""
 
     # Exit 1.
     ERROR = "error"
@@ -73,7 +73,7 @@ class Kind(Word):
     WRONG_REGION = "wrong_region"
     CLOCK_SKEW = "clock_skew"
 
-    # Exit 3: refused, since going on could lose or double records.
+    # Exit 3: refused, because going on could lose or double records.
     REFUSED = "refused"
     TABLE_HAS_DATA = "table_has_data"
     TABLE_REPLACED = "table_replaced"

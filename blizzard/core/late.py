@@ -1,9 +1,9 @@
-"""Files that a mark has passed and nobody has read: how they are looked for, and how they are told from the others.
+"""Finds files that the mark has passed although nobody read them (late), or that changed after they were read.
 
-A late file sorts at or before its mark and was never taken by any commit; a rewritten one was taken and has changed
-since. The ledgers know every name that was taken, so that a look at the whole source compares names, whatever the times
-of the files say. Where a ledger that would have to know is gone, a file that seems young is "unclear", never guessed:
-reading a file twice doubles its records, leaving it out loses them.
+A late file sorts at or before its mark, and no commit took it. A rewritten file was taken and has changed since. The
+ledgers name every file that was taken, so a full listing is compared by names; file times do not matter. If a ledger
+that would have to know is gone, a file that seems young is "unclear". It is never guessed: reading a file twice doubles
+its records, leaving it out loses them.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from blizzard.core.position import GIVEN_UP, Marks, Position, RecordsRead, Seen,
 from blizzard.core.types import SourceFile, find_file, seen_since
 
 GRACE_MS = 3600 * 1000
-# Of a table with no more versions than this, all ledgers are read whenever that may tell more.
+# In a table with no more versions than this, all ledgers are read whenever that may help.
 FEW_VERSIONS = 100
-# Late files that are taken up at once: each is named in the payload until it is finished.
+# How many late files are taken up at once: the payload names each until it is finished.
 _AT_ONCE = 500
 _AT_ONCE_BYTES = 48 * 1024
-# Names of files that are gone, at most: some 250 of them.
+# Limit for the names of files that are gone: about 250 names.
 _GONE_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatePolicy:
-    """What is done about late and about rewritten files, and how far back they are looked for."""
+    """What to do about late and rewritten files, and how far back to look for them."""
 
     late: str = "ingest"  # or quarantine, fail, ignore
     rewritten: str = "report"  # or ingest, quarantine, fail, ignore
-    unclear: str = "fail"  # or ingest, ignore: where the ledgers that would tell are gone
+    unclear: str = "fail"  # or ingest, ignore: the ledgers that would know are gone
     grace_ms: int = GRACE_MS
     relist_max_names: int = 10_000
     relist_every_ms: int = 86_400 * 1000
 
     @property
     def leaves_alone(self) -> str:
-        """What of this says which late and rewritten files are left alone. A digest of names that has such files in it
-        fits only while that is so: under another policy they are to be found again. That unclear ones are left alone is
-        an answer for good."""
+        """The part of the policy that decides which late and rewritten files are left alone. A digest that includes
+        such files is salted with this, so that another policy finds them again. `unclear` is not part of it: an unclear
+        file that was left alone stays so for good."""
         return f"{self.late} {self.rewritten}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What of a source is to be listed: all of it, or for each part only the names after one. Parts not named here are
-    new, and listed whole. `also` are names to be looked at wherever they sort."""
+    """What to list: the whole source, or in each part only the names after the one in `after`. Parts not named there
+    are new and are listed whole. `also` are names to look at wherever they sort."""
 
     is_full: bool = True
     after: Mapping[str, str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ EVERYTHING = Scope()
 
 
 def plan_listing(position: Position, policy: LatePolicy, *, now_ms: int) -> Scope:
-    """All of it where that is cheap, or was long ago; else from where a late name could still appear."""
+    """A full listing if it is cheap or the last one is long ago, else from where a late name may still appear."""
     source = position.marks
     names, looked_ms = position.seen.relist_names, position.seen.relist_watermark_ms
     begun = source.last_committed_file is not None or source.prefix_marks
@@ -77,12 +77,12 @@ def plan_listing(position: Position, policy: LatePolicy, *, now_ms: int) -> Scop
 
 
 def _is_due(last_ms: int, policy: LatePolicy, now_ms: int) -> bool:
-    """A last time that lies ahead was told by a wrong clock, and says nothing."""
+    """A last time in the future comes from a wrong clock and does not count."""
     return not 0 <= now_ms - last_ms < policy.relist_every_ms
 
 
 def as_looked_at(position: Position, now_ms: int) -> Position:
-    """For a position that no ledger stands behind, taken over or moved here: only what appears from now on, by the
+    """For a position without ledgers, because it was adopted or imported: only files that appear from now on, by the
     store's clock, can be late."""
     seen = Seen(held_back=position.seen.held_back, list_from=position.seen.list_from)
     return replace(position, seen=replace(seen, late_from_ms=now_ms, relist_watermark_ms=now_ms))
@@ -92,8 +92,8 @@ def as_looked_at(position: Position, now_ms: int) -> Position:
 class Unexpected:
     late: tuple[str, ...] = ()
     rewritten: tuple[str, ...] = ()
-    unclear: tuple[str, ...] = ()  # late, or rewritten: the ledgers that knew are gone
-    # The digest of all names that the mark has passed, where all were compared, and not only those that seem young.
+    unclear: tuple[str, ...] = ()  # late or rewritten: the ledgers that would know are gone
+    # The digest of all names that the mark has passed; None if only those that seem young were compared.
     settled_names: str | None = None
     commits_read: int = 0
 
@@ -102,7 +102,7 @@ class Unexpected:
 
 
 def files_to_take_up(found: Unexpected, policy: LatePolicy) -> tuple[str, ...]:
-    """Of these, what is read or quarantined although the mark has passed it. Nothing, where the policy is `fail`."""
+    """The files to read or quarantine although the mark has passed them. Under other policies they stay unread."""
     taken = found.late if policy.late in ("ingest", "quarantine") else ()
     taken += found.rewritten if policy.rewritten in ("ingest", "quarantine") else ()
     return taken + (found.unclear if policy.unclear == "ingest" else ())
@@ -110,10 +110,10 @@ def files_to_take_up(found: Unexpected, policy: LatePolicy) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Files that will be read although their mark has passed them, and that no position names yet."""
+    """Files that will be read although the mark has passed them, and that no position names yet."""
 
     paths: tuple[str, ...] = ()
-    # Files that go to quarantine unread, and why; those that the position names already among them.
+    # Files that go to quarantine unread, and why. Includes those that the position already names.
     given_up: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -125,7 +125,7 @@ def wait_for(found: Unexpected, position: Position, policy: LatePolicy) -> Waiti
 
 
 def take_up(position: Position, waiting: Waiting) -> tuple[Position, Waiting]:
-    """Name waiting files, so that the next plan has them; a few at a time."""
+    """Name waiting files in the position, a few at a time, so that the next plan has them."""
     taken = _fitting(waiting.paths, position.marks)
     if not taken:
         return position, waiting
@@ -140,7 +140,7 @@ def take_up(position: Position, waiting: Waiting) -> tuple[Position, Waiting]:
 
 
 def _fitting(paths: tuple[str, ...], marks: Marks) -> tuple[str, ...]:
-    """As many of these as a payload can name beside those that it names already."""
+    """As many of these as the payload has room for."""
     named = marks.in_progress
     room, count = _AT_ONCE_BYTES - sum(map(entry_bytes, named)), 0
     for path in paths[: max(0, _AT_ONCE - len(named))]:
@@ -148,15 +148,15 @@ def _fitting(paths: tuple[str, ...], marks: Marks) -> tuple[str, ...]:
         if room < 0:
             break
         count += 1
-    # One that is too long for that is taken alone, when nothing else is in progress.
+    # A name that is too long is taken alone, when nothing else is in progress.
     return paths[: count or int(not named)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gone:
-    """Files that were held back before anything was taken of them, and are not in the source now."""
+    """Files of which nothing was taken yet and which are no longer in the source."""
 
-    kept: tuple[str, ...] = ()  # they stay named: only their name here says that they are not done with
+    kept: tuple[str, ...] = ()  # they stay named: otherwise the mark says that they are done
     forgotten: tuple[str, ...] = ()  # the mark has not passed them, or there are too many
 
 
@@ -178,13 +178,13 @@ def without_files(position: Position, paths: Collection[str]) -> Position:
 
 
 def after_look(position: Position, listed: Listed, found: Unexpected, policy: LatePolicy) -> Position:
-    """With what this look says about the next one; only for a position that names everything late that it found."""
+    """The position with what the next look needs from this one. It must already name every late file that was found."""
     if not listed.is_full:
         return position
     seen = replace(position.seen, relist_watermark_ms=listed.at_ms, relist_names=len(listed.files))
     young = young_files(listed.files, replace(position, seen=seen), policy.grace_ms)
     digest, settled = digest_files(young), found.settled_names
-    if settled is not None and files_to_take_up(found, policy):  # they are named now
+    if settled is not None and files_to_take_up(found, policy):  # the position names them now
         settled = digest_files(settled_files(listed.files, position))
     if _is_left_alone(found, policy):
         digest = salted(digest, policy.leaves_alone)
@@ -203,7 +203,7 @@ def _is_left_alone(found: Unexpected, policy: LatePolicy) -> bool:
 def compare_with_ledgers(
     listed: Listed, position: Position, commits: Iterable[CommitFacts], policy: LatePolicy
 ) -> Unexpected:
-    """`commits` run backwards and are read only as far as needed. What `after:NAME` skipped is not late."""
+    """`commits` run backwards and are read only as far as needed. Files that `after:NAME` left out are not late."""
     digest = None
     if listed.is_full and _may_compare_names(position, policy, listed.at_ms):
         digest = digest_files(settled_files(listed.files, position))
@@ -226,16 +226,16 @@ def compare_with_ledgers(
 
 
 def _may_compare_names(position: Position, policy: LatePolicy, now_ms: int) -> bool:
-    """A folder with many names is listed whole by every run, and yet its names are not all gone through each time."""
+    """Whether all names may be compared now. With many names that is done only once in a while."""
     names, compared_ms = position.seen.relist_names, position.seen.names_compared_ms
     is_small = names is None or names <= policy.relist_max_names
     return is_small or compared_ms is None or _is_due(compared_ms, policy, now_ms)
 
 
 def _compares_names(digest: str, position: Position, policy: LatePolicy, now_ms: int) -> bool:
-    """Whether all ledgers are read. Where names came in that is certain to tell something. Where there are fewer than
-    before, most likely files were only taken away, as a retention job does all the time: in a long log that is looked
-    into once in a while, and nothing is taken for compared until then."""
+    """Whether to read all ledgers. If there are at least as many names as before, some are new or changed: always. If
+    there are fewer, somebody most likely deleted old files, as retention rules do all the time: with a long log, only
+    once in a while. Until then the names do not count as compared."""
     known, compared_ms = position.seen.settled_names, position.seen.names_compared_ms
     if known is None or compared_ms is None or position.on.delta_version <= FEW_VERSIONS:
         return True
@@ -243,12 +243,12 @@ def _compares_names(digest: str, position: Position, policy: LatePolicy, now_ms:
 
 
 def _young(listed: Listed, position: Position, policy: LatePolicy) -> dict[str, SourceFile]:
-    """Of the names that their mark has passed and the state does not name, those that may be younger than the last full
-    look. A look by a clock that was ahead does not hide what came after it."""
+    """Files that the mark has passed, that the position does not name, and that may be younger than the last full look.
+    If that look had a clock that was ahead, it still hides nothing that came after it."""
     grace_ms, looked_ms = policy.grace_ms, min(position.seen.relist_watermark_ms or 0, listed.at_ms)
     known_ms, is_settled = max(looked_ms - grace_ms, position.seen.late_from_ms), settled_in(position)
     young = {file.path: file for file in seen_since(listed.files, known_ms) if is_settled(file.path)}
-    # Those of the last look that are as they were then are no news.
+    # Files that the last look saw, and that have not changed since, are not new.
     as_then = list(young_files(listed.files, position, grace_ms)) if young else []
     digest = digest_files(as_then)
     if position.seen.young_names in (digest, salted(digest, policy.leaves_alone)):
@@ -258,12 +258,12 @@ def _young(listed: Listed, position: Position, policy: LatePolicy) -> dict[str, 
 
 
 class Past:
-    """What the ledgers know, and which names may have been taken without one that is left."""
+    """What the ledgers know, and which names may have been taken by a commit whose ledger is gone."""
 
     def __init__(self, position: Position) -> None:
         self._state = position
-        # Positions that say more than the ledgers do: whatever they take for done may have been ingested.
-        self._positions: list[Marks | None] = []  # None: nobody can say
+        # Positions that know more than the ledgers: a file that one of them takes for done may have been ingested.
+        self._positions: list[Marks | None] = []  # None: any file may have been ingested
         self.is_complete = True
         self.commits_read = 0
 
@@ -271,7 +271,7 @@ class Past:
         return any(position is None or position.is_finished(path) for position in self._positions)
 
     def look_for(self, unknown: dict[str, SourceFile], commits: Iterable[CommitFacts]) -> list[str]:
-        """Take the names that a ledger knows out of `unknown`, and return those that were another version then."""
+        """Remove the names that a ledger knows from `unknown`. Returns those whose version was another one then."""
         rewritten: list[str] = []
         superseded: set[int] = set()
         oldest = taken_over = None
@@ -283,7 +283,7 @@ class Past:
             # Without the fence it is somebody else's commit, whatever its metadata says.
             versions = ledger_versions(commit.user_metadata, self._state.pipeline, superseded) if sequence else None
             for path, version in versions or ():
-                file = unknown.pop(path, None)  # the newest ledger that names a file has the last word on it
+                file = unknown.pop(path, None)  # the newest ledger that names a file counts
                 if file is not None and (file.size_bytes, file.etag) != version:
                     rewritten.append(path)
             if sequence and sequence not in superseded:
@@ -301,13 +301,13 @@ class Past:
         return rewritten
 
     def _lacks(self, commit: CommitFacts | None) -> None:
-        """What came before this commit, or with it, has no ledger: it may be anything that its position passed."""
+        """This commit or earlier ones have no ledger. They may have taken any file that its position has passed."""
         position = None if commit is None else _state_in(commit, self._state.pipeline)
         self._positions.append(None if position is None else position.marks)
         self.is_complete = False
 
     def _taken_over_in(self, commit: CommitFacts) -> Marks | None:
-        """The position, if it stems from the same import or adoption as the newest: the oldest such is that one."""
+        """The commit's marks, if it is not older than the import or adoption. The oldest such commit is that one."""
         position = _state_in(commit, self._state.pipeline)
         return (
             position.marks

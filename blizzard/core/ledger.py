@@ -1,6 +1,7 @@
 """The ledger: what one commit took from which file, as JSON in `commitInfo.userMetadata`.
 
-It is for audit and for telling late files from known ones. Recovery does not need it while the payload is sound.
+Used for audit, late files, rollback, and archiving or deleting source files. Recovery does not need it while the
+payload is sound.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from blizzard.core.types import SliceReport, SourceIdentity
 
 MAX_LEDGER_BYTES = 4 * 1024 * 1024
 _VERSION = 1
-# Why a file broke is told in full in the quarantine table.
+# The quarantine table has the full reason why a file broke.
 MAX_BROKEN_BYTES = 80
-SKIPPED = "skipped"  # in place of why a file broke: a person has left it out, or its rest
+SKIPPED = "skipped"  # instead of why a file broke: a person left it, or its rest, out
 _KINDS = ("batch", "renewal", "replay", "edit", "rollback")
 _ENTRY_FIELDS = 7
 _ENTRY = itemgetter("path", "size", "etag", "from", "to", "finished", "bad")
-_MAX_INTEGER = 2**63 - 1  # more than that no reader of a Delta log can hold
+_MAX_INTEGER = 2**63 - 1  # no reader of a Delta log can hold more
 
 
 class LedgerTooLarge(Exception):
@@ -45,7 +46,7 @@ class LedgerEntry:
     bad: int
     broken: str | None = None  # why nothing after `to_record` could be read
     late: bool = False  # the mark had passed it before anything was taken of it
-    # How many of the bad ones are kept whole nowhere but in the source file. None: an older version did not count them.
+    # How many of the bad records only the source file has whole. None: an older version did not count them.
     cut: int | None = 0
 
 
@@ -60,15 +61,15 @@ class Ledger:
     records: int
     entries: tuple[LedgerEntry, ...]
     quarantine: tuple[str, ...] = ()  # files of bad records, as the payload names them
-    # batch; replay: records from the quarantine table, so that no file is named; edit: a person moved the position;
-    # rollback: the position of an older sequence, and what came after it is taken back
+    # batch; renewal: the same position once more; replay: records from the quarantine table, so no file is named;
+    # edit: a person moved the position; rollback: back to an older sequence, what came after it is taken back
     kind: str = "batch"
     rolled_back_to: int | None = None
-    superseded: tuple[int, ...] = ()  # sequences whose rows this commit removed: as if they had never been
+    superseded: tuple[int, ...] = ()  # sequences that this commit took back: they no longer count
 
 
 def ledger_entry_bytes(path: str, etag: str) -> int:
-    """About what one file costs in the ledger, quoted once more inside the commit's own JSON."""
+    """About how many bytes one file costs in the ledger. The commit's own JSON quotes the ledger once more."""
     return 2 * len(orjson.dumps(path)) + 2 * len(etag) + 200 + MAX_BROKEN_BYTES
 
 
@@ -120,7 +121,7 @@ def encode_ledger(ledger: Ledger) -> str:
                     "finished": e.finished,
                     "bad": e.bad,
                     **({"late": True} if e.late else {}),
-                    # With bad records always: without it nobody knows whether they were counted.
+                    # Always written with bad records: without it nobody knows whether they were counted.
                     **({"cut": e.cut} if e.bad and e.cut is not None else {}),
                 }
                 for e in ledger.entries
@@ -133,8 +134,8 @@ def encode_ledger(ledger: Ledger) -> str:
 
 
 def decode_ledger(user_metadata: str | None) -> Ledger | None:
-    """The ledger in a commit's userMetadata, or None where there is none that blizzard could have written: one wrong
-    field is enough. Whoever needs a ledger and gets None has to refuse."""
+    """The ledger in a commit's userMetadata. None if there is none, or if one field is not as blizzard writes it. A
+    caller that needs the ledger must refuse on None."""
     fields = _fields(user_metadata)
     try:
         return _ledger(fields) if fields is not None else None
@@ -145,9 +146,8 @@ def decode_ledger(user_metadata: str | None) -> Ledger | None:
 def ledger_versions(
     user_metadata: str | None, pipeline: str, superseded: set[int]
 ) -> list[tuple[str, tuple[int, str]]] | None:
-    """Only names, sizes and etags in a ledger of this pipeline, or None where there is none: there may be a million of
-    them to go through. Ledgers are given newest first; `superseded` gathers what later ones took back, and such a one
-    names nothing."""
+    """Only names, sizes and etags in a ledger of this pipeline, because there may be a million; None: no ledger. Call
+    it for ledgers newest first: it adds to `superseded` what each took back. A ledger taken back names nothing."""
     fields = _fields(user_metadata)
     if fields is None or fields.get("pipeline") != pipeline:
         return None
@@ -216,7 +216,7 @@ def _checked_files(fields: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _is_entry(fields: Any) -> bool:
-    """Written for speed: it is asked of a million names."""
+    """Written for speed: it runs for a million names."""
     try:
         path, size, etag, start, end, finished, bad = _ENTRY(fields)
     except (KeyError, TypeError, IndexError):
@@ -268,4 +268,4 @@ def _integer(fields: dict[str, Any], name: str, *, at_least: int = 0) -> int:
 
 
 def _is_integer(value: Any, at_least: int, at_most: int) -> bool:
-    return type(value) is int and at_least <= value <= at_most  # True is no number here
+    return type(value) is int and at_least <= value <= at_most  # a bool does not count as a number

@@ -1,4 +1,4 @@
-"""What a Delta log shows, as values: the facts on which recovery and commit decisions rest."""
+"""What a Delta log shows, as values: the facts that recovery and commits decide by."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class CommitFacts:
     mode: str | None = None
     txns: tuple[Txn, ...] = ()
     user_metadata: str | None = None
-    removes_rows: bool = False  # a file was removed, and not only to write its rows anew
-    predicate: str | None = None  # of an overwrite, a DELETE and their like
+    removes_rows: bool = False  # a file was removed, and not only to write the same rows to another file
+    predicate: str | None = None  # the condition of an overwrite, a DELETE and the like
     restored_to: int | None = None  # the version that a RESTORE names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileActions:
-    """What one commit did to the files and the metadata of the table, as the log has it."""
+    """What one commit did to the files and the metadata of the table, as written in the log."""
 
     version: int
     adds: Mapping[str, Mapping[str, Any]]  # by path
@@ -44,10 +44,10 @@ class FileActions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """All of the log that is left, with what every commit did to files: the newest commit first, without a gap."""
+    """The commits that were read, and what each did to files: newest first, without a gap."""
 
     commits: tuple[tuple[CommitFacts, FileActions], ...]
-    base: frozenset[str] | None  # paths of the files after the oldest of these commits; None where nobody can say
+    base: frozenset[str] | None  # paths of the files after the oldest of these commits; None: not known
 
     @property
     def newest(self) -> int:
@@ -73,25 +73,25 @@ class TableFacts:
     version: int
     table_id: str
     has_data: bool
-    fence: int | None  # as the snapshot answers; None also when it has expired
+    fence: int | None  # as the snapshot says; None also when it has expired
     commits: tuple[CommitFacts, ...]
-    # Read only where the JSON commits do not show the position.
+    # Read only if the JSON commits do not show the position.
     checkpoint: CheckpointFacts | None = None
-    active_adds: frozenset[str] = frozenset()  # of the files that the checkpoint's payloads name, those in the table
-    # Read only where a commit after the position has taken rows away, or brought some back.
+    active_adds: frozenset[str] = frozenset()  # files that the checkpoint's positions name and that are in the table
+    # Read only if a commit after the position may have taken rows away or brought some back.
     history: History | None = None
-    has_own_files: bool = False  # data files that blizzard wrote, whichever pipeline; asked where no position is found
+    has_own_files: bool = False  # has data files that blizzard wrote; looked at only if no position is found
 
 
-# After one of these the position and the data may no longer belong together, and nothing else in the log shows it:
-# table id and fence survive them.
+# After one of these the position may no longer fit the data. Nothing else in the log shows it: table id and fence stay
+# the same.
 _REWRITES = ("RESTORE", "CLONE", "REPLACE TABLE", "CREATE OR REPLACE", "TRUNCATE", "FSCK")
-# These change rows because somebody wants other rows. What was ingested is still what it was.
+# These change rows because somebody wants other rows. The position still says what was ingested.
 _CHANGES = ("UPDATE", "DELETE", "MERGE")
 
 
 def rewrites_table(commit: CommitFacts) -> bool:
-    """Whether rows may be gone, or back, that a position says otherwise of. A removal that nothing explains counts."""
+    """Whether rows may be gone, or back again, contrary to a position. A removal without a known reason counts too."""
     operation = commit.operation.upper()
     if operation.startswith(_REWRITES):
         return True
@@ -101,7 +101,7 @@ def rewrites_table(commit: CommitFacts) -> bool:
 
 
 def fence_version(commit: CommitFacts, pipeline: str) -> int | None:
-    """The sequence this commit took for the pipeline, or None where it is not one of its commits."""
+    """The sequence that this commit took for the pipeline. None: it is not a commit of this pipeline."""
     app_id = fence_app_id(pipeline)
     return next((txn.version for txn in commit.txns if txn.app_id == app_id), None)
 
@@ -118,7 +118,7 @@ def names_pipeline(commit: CommitFacts, pipeline: str) -> bool:
 
 
 def pipelines_of(commits: Iterable[CommitFacts]) -> dict[str, tuple[CommitFacts, Position]]:
-    """The newest sound state of every pipeline in these commits (newest first)."""
+    """The newest sound position of every pipeline in these commits (newest first)."""
     found: dict[str, tuple[CommitFacts, Position]] = {}
     for commit in commits:
         for position in positions_in(commit.txns):
@@ -169,7 +169,7 @@ class Standing:
 
 
 def standings_of(commits: Iterable[CommitFacts], checkpoint: CheckpointFacts | None = None) -> dict[str, Standing]:
-    """The newest sound state of every pipeline in these commits (newest first), or else in the Delta checkpoint."""
+    """The newest sound position of every pipeline in these commits (newest first) or in the Delta checkpoint."""
     found = {
         name: Standing(position=position, version=commit.version, committed_at_ms=commit.timestamp_ms)
         for name, (commit, position) in pipelines_of(commits).items()

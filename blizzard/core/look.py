@@ -1,7 +1,7 @@
-"""One look at the source: what was listed and when, and what a position says about it for the look after the next.
+"""One look at the source: what was listed and when, and what the position keeps of it for the next look.
 
-`list_from`, `young_names` and `settled_names` are kept up to date while a run goes on; they only ever move forward, so
-that all of it costs one pass over the listing.
+`list_from`, `young_names` and `settled_names` are kept up to date while a run goes on. They only move forward, so the
+whole run costs one pass over the listing.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from blizzard.core.types import SourceFile, find_file, first_after, seen_since
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """Files as they were found, sorted by name, and those of them that are to be left alone for now."""
+    """The files found, sorted by name, and which of them to leave alone for now."""
 
     files: Sequence[SourceFile]
     at_ms: int  # by the store's clock, before the first name was listed
     is_full: bool = True
     held: Mapping[str, str] = field(default_factory=dict)  # and why
-    asides: tuple[str, ...] = ()  # files that a process which died has hidden: to be put back, or deleted
+    asides: tuple[str, ...] = ()  # files that a process hid before it died: they must be put back or deleted
 
 
 def settled_in(position: Position) -> Callable[[str], bool]:
-    """Whether the position takes a name for done: passed by its mark, and not named. What `after:NAME` left out never
-    counts."""
+    """Whether the position takes a name for done: the mark has passed it, and it is not named. Files that `after:NAME`
+    left out never count."""
     start, source = StartFrom.parse(position.begun.start_from or ""), position.marks
     skipped = start.after if start is not None and start.after is not None else ""
     return lambda path: path > skipped and path not in source.files and source.is_passed(path)
 
 
 def young_files(listing: Sequence[SourceFile], position: Position, grace_ms: int) -> Iterator[SourceFile]:
-    """Those of the last full look that were young then, and are settled now."""
+    """Files that were young at the last full look and that the position takes for done now."""
     looked_ms = position.seen.relist_watermark_ms
     if looked_ms is None:
         return
@@ -58,12 +58,12 @@ def settled_files(listing: Sequence[SourceFile], position: Position) -> Iterator
 
 
 def digest_files(files: Iterable[SourceFile]) -> str:
-    """A sum of hashes of names and versions, so that files can be added one by one in any order."""
+    """A sum of hashes of names and versions: files can be added one by one, in any order."""
     return _add("0:0", files)
 
 
 def salted(digest: str, salt: str) -> str:
-    """Another digest, of the same files: it fits only under the same salt."""
+    """Another digest of the same files. It is equal only with the same salt."""
     count, total = digest.split(":")
     return f"{count}:{(int(total, 16) + _hash(salt)) % (1 << 64):x}"
 
@@ -107,7 +107,7 @@ class Look:
         start = self._starts.get(part, "")
         while i < len(indexes):
             file = self._files[indexes[i]]
-            # Late files sort before `start`, and do not take it back with them.
+            # Late files sort before `start` and must not move it back.
             if file.path > mark or (file.path > start and file.seen_ms >= self._at_ms - self._grace_ms):
                 break
             i += 1
@@ -116,7 +116,7 @@ class Look:
         return max(start, min(before, mark))
 
     def digests(self, previous: Position, marks: Marks) -> tuple[str | None, str | None]:
-        """`young_names` and `settled_names` after the position has moved from the previous one to this state."""
+        """`young_names` and `settled_names` after the position has moved from `previous` to these marks."""
         young, settled = previous.seen.young_names, previous.seen.settled_names
         latest_ms = previous.seen.relist_watermark_ms
         new = list(self._newly_settled(previous, marks)) if latest_ms is not None else []

@@ -1,4 +1,4 @@
-"""Positions that a newer version of blizzard wrote. This one never goes on from them: it does not know all they say."""
+"""Refuses positions that a newer version of blizzard wrote: this version does not know all that they say."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from blizzard.core.refuse import Refuse
 
 
 def refuse_newer(app_ids: Iterable[str], pipeline: str, sequence: int | None) -> Refuse | None:
-    """Whether one of these is such a position of this sequence. Its ledgers do not replace it: they may say less."""
+    """Refuses if one of these is such a position of this sequence. Ledgers do not replace it: they may say less."""
     for fields in filter(None, map(_newer_payload, app_ids)):
         if (fields.get("pipeline"), fields.get("sequence")) == (pipeline, sequence):
             return Refuse(
@@ -33,7 +33,7 @@ def refuse_newer(app_ids: Iterable[str], pipeline: str, sequence: int | None) ->
 
 
 def _newer_payload(app_id: str) -> dict[str, Any] | None:
-    """Its fields, if it is whole (its checksum fits, as every version's must) and says more than is known here."""
+    """Its fields, if a newer version wrote it and its checksum fits. Every version must keep the checksum."""
     try:
         fields = decode_json(app_id)
         decode_position(app_id)

@@ -1,4 +1,4 @@
-"""What undeclared fields held, as far as a report may tell it. Merged in any order, the result is the same."""
+"""What undeclared fields held, up to a limit. The order of merging must never change the result."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from heapq import nsmallest
 
-# What one report may hold. Beyond that the smallest paths are kept, whatever the order they came in; the others are
-# seen again once these are columns.
+# How many paths one report may hold. Of more, the smallest are kept, in whatever order they came. The others are seen
+# again once these are columns.
 MAX_PATHS = 2000
 
 FieldPath = tuple[str, ...]
@@ -15,7 +15,7 @@ FieldPath = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observations:
-    """The kinds of values that undeclared fields held, by path; an array's values are at `element`."""
+    """The kinds of values that undeclared fields held, by path. The values of an array are at `element`."""
 
     kinds: Mapping[FieldPath, frozenset[str]]
 
@@ -27,5 +27,5 @@ class Observations:
 
 
 def smallest(kinds: dict[FieldPath, frozenset[str]]) -> dict[FieldPath, frozenset[str]]:
-    # A path that is among the smallest of all is so in every part: no order of merging can lose a kind of it.
+    # A path among the smallest of all is among the smallest of every part, so no order of merging loses it.
     return kinds if len(kinds) <= MAX_PATHS else {path: kinds[path] for path in nsmallest(MAX_PATHS, kinds)}

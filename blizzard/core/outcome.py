@@ -1,7 +1,7 @@
-"""What became of a commit. Every exception from one means "unknown"; only the log can say.
+"""Decides what became of a commit. An exception from a commit always means "unknown"; only the log can say.
 
-A PUT that landed but whose answer was cut comes back as a conflict with our own commit, so neither the type nor
-the text of an exception decides anything here.
+If a PUT landed but its answer was lost, the retry reports a conflict with our own commit. So neither the type nor the
+text of an exception may decide anything here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class NotLanded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenByOther:
-    """Another run committed this sequence, or a later one: this run is fenced. What is told is of one commit."""
+    """Another run committed this sequence, or a later one: this run is fenced. All fields are of one commit."""
 
     version: int
     sequence: int
@@ -36,7 +36,7 @@ class TakenByOther:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenByOurselves:
-    """An earlier attempt of this run committed the sequence with another batch: recover, trust nothing in memory."""
+    """An earlier attempt of this run committed the sequence with another batch. Recover; trust nothing in memory."""
 
     version: int
 

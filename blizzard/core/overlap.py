@@ -1,7 +1,7 @@
-"""Whether two sources can have a file in common, by their roots and patterns alone. In doubt they can.
+"""Decides by roots and patterns alone whether two sources can have a file in common. In doubt they can.
 
-Read as the listing reads them: `**` crosses folders, `{a,b}` is either, and names that begin with `_` or `.` are left
-out at every level.
+Patterns mean what they mean to the listing: `**` crosses folders, `{a,b}` is either, and names that begin with `_` or
+`.` are left out at every level.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from blizzard.core.types import SourceIdentity
 
-# Positions name it "default". What it stands for may never become narrower.
+# Positions call it "default", so it must never become narrower.
 DEFAULT_PATTERN = "**/*.{ndjson,jsonl}{,.gz,.zst}"
 _MAX_EXPANDED = 256
 _RUN = "*"  # any characters, or none
@@ -23,7 +23,7 @@ Part = TypeVar("Part")
 
 
 def is_same_source(one: SourceIdentity, other: SourceIdentity) -> bool:
-    """The same files, however many marks they are given."""
+    """The same root and pattern. `marks_per` does not matter."""
     return (one.root, one.pattern) == (other.root, other.pattern)
 
 
@@ -38,13 +38,13 @@ def may_overlap(one: SourceIdentity, other: SourceIdentity) -> bool:
 
 
 def _folder_below(outer: str, inner: str) -> tuple[str, ...] | None:
-    """The inner root as folders below the outer one; none of them where they are the same."""
+    """The folders from the outer root down to the inner one. Empty: they are equal. None: it is not inside."""
     above, whole = _folders_of(outer), _folders_of(inner)
     return whole[len(above) :] if whole[: len(above)] == above else None
 
 
 def _folders_of(root: str) -> tuple[str, ...]:
-    """A root as names are written: local ones are percent-encoded in an identity."""
+    """The folders of a root, as names are written. Local roots are percent-encoded in an identity."""
     scheme, _, path = root.partition("://")
     path = (unquote(path) if scheme == "file" else path).strip("/")
     return (scheme, *path.split("/")) if path else (scheme,)
@@ -61,7 +61,7 @@ def _may_meet(outer: str, folders: tuple[str, ...], inner: str) -> bool:
     return False
 
 
-Name = tuple[str, ...]  # a file or folder name as tokens: one character, `[…]`, any one, or any run
+Name = tuple[str, ...]  # a file or folder name as tokens: one character, _ANY or _RUN
 _GLOBSTAR: Name = ("**",)
 
 
@@ -70,7 +70,7 @@ def _is_globstar(name: Name) -> bool:
 
 
 def _is_hidden(names: Sequence[Name]) -> bool:
-    """Only a source that is this one file reads it, and that one has the same identity."""
+    """A hidden file is read only by a source that is this one file, and then both identities are the same."""
     return any(name[:1] in (("_",), (".",)) for name in names)
 
 
@@ -86,7 +86,7 @@ def _names_meet(one: Name, other: Name) -> bool:
 def _meet(
     one: Sequence[Part], other: Sequence[Part], is_run: Callable[[Part], bool], fit: Callable[[Part, Part], bool]
 ) -> bool:
-    """Whether some text is read by both; `is_run` is a part that takes any number of them."""
+    """Whether some text fits both. A part for which `is_run` is true stands for any number of parts."""
 
     @cache
     def meets(i: int, j: int) -> bool:
@@ -102,12 +102,12 @@ def _meet(
 
 
 def _tokens_meet(one: str, other: str) -> bool:
-    # A class of characters is taken for any character: at worst a second pipeline has to be allowed by its own word.
+    # `[a-z]` is taken for any character. At worst a second pipeline needs --reads-again without cause.
     return one == other or _ANY in (one, other)
 
 
 def _split(pattern: str) -> list[str]:
-    """At slashes; one that is escaped is a slash all the same."""
+    """Split at slashes, escaped ones too."""
     return pattern.replace("\\/", "/").strip("/").split("/")
 
 
@@ -130,7 +130,7 @@ def _tokens(name: str) -> Name:
 
 
 def _expand(pattern: str) -> list[str]:
-    """Without braces. Too many, or a range: whatever they may stand for."""
+    """The patterns without braces that this one stands for. If they are too many: `**`, which fits everything."""
     found = _first_group(pattern)
     if found is None:
         return [pattern]
@@ -141,7 +141,7 @@ def _expand(pattern: str) -> list[str]:
 
 
 def _first_group(pattern: str) -> tuple[str, list[str], str] | None:
-    """What stands before the first `{a,b}`, its choices, and what comes after it."""
+    """The text before the first `{a,b}`, its choices, and the text after it."""
     depth, start, choices, i = 0, 0, [], 0
     while i < len(pattern):
         if pattern[i] == "\\":
@@ -157,7 +157,7 @@ def _first_group(pattern: str) -> tuple[str, list[str], str] | None:
             depth -= 1
             if depth == 0:
                 parts = [pattern[a + 1 : b] for a, b in zip(choices, [*choices[1:], i], strict=True)]
-                # `{1..9}` is a range of texts; a group of one is no group for a shell, and in doubt anything here.
+                # `{1..9}` is a range; `{a}` is no group for a shell. Both are taken for any text here.
                 return pattern[:start], parts if len(parts) > 1 else [_RUN], pattern[i + 1 :]
         i += 1
-    return ("", ["**"], "") if depth else None  # a brace that is never closed: whatever it may stand for
+    return ("", ["**"], "") if depth else None  # a brace that is never closed: fits everything

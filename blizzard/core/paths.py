@@ -1,4 +1,4 @@
-"""The ways by which recovery finds a position, and one table of the words for each."""
+"""The ways in which recovery finds a position, and the words for each in one table."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Path(Word):
 class Words:
     status: str  # in a row that begins with "next start"
     title: str  # on the report
-    verdict: str = "good"  # there, too: good, warn or bad
+    verdict: str = "good"  # on the report: good, warn or bad
     found_in: str = ""  # "resume at sequence 7 from …"
-    warning: str | None = None  # where a run should say so: what it was found in may soon be gone
-    metric: str | None = None  # the label, where it is another word
+    warning: str | None = None  # for a run to report: what the position was found in may soon be gone
+    metric: str | None = None  # the label, if it is another word than the path
 
 
 WORDS = {
@@ -30,11 +30,11 @@ WORDS = {
         status="resumes from the log", title="Resumes from the log", found_in="the newest commit of the pipeline"
     ),
     Path.LEDGERS: Words(
-        status="resumes from an older checkpoint and the ledgers since: the newest payload is damaged",
-        title="Resumes from an older checkpoint and the ledgers since",
+        status="resumes from an older position and the ledgers since: the newest payload is damaged",
+        title="Resumes from an older position and the ledgers since",
         verdict="warn",
-        found_in="an older checkpoint and the ledgers of the commits since, because the newest payload is damaged",
-        warning="the newest checkpoint cannot be read; its position was rebuilt from the one before and the ledgers",
+        found_in="an older position and the ledgers of the commits since, because the newest payload is damaged",
+        warning="the newest position cannot be read; it was rebuilt from an older one and the ledgers since",
         metric="replay",
     ),
     Path.DELTA_CHECKPOINT: Words(

@@ -1,7 +1,7 @@
-"""One batch from (state, listing, limits): which slices, dealt to which task slots, with what budget.
+"""Plans one batch from marks, listing and limits: which slices, on which task slots, with what budget.
 
-A plan says where each slice starts and never where it ends. It keeps the commit it leads to within the size
-limits of the log, whatever order the files finish in.
+A plan says where each slice starts, never where it ends. It keeps the commit within the size limits of the log, in
+whatever order the files finish.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from blizzard.core.ledger import MAX_LEDGER_BYTES, ledger_entry_bytes
 from blizzard.core.position import Marks, entry_bytes, prefix_of
 from blizzard.core.types import BatchPlan, Budget, Slice, SourceFile, TaskPlan, find_file, first_after
 
-# JSON bytes that fit under the appId limit once base64 has made four of three, less the fixed fields.
+# JSON bytes that fit under the appId limit, less the fixed fields. base64 makes four bytes of three.
 _PAYLOAD_BUDGET_BYTES = MAX_APP_ID_BYTES * 3 // 4 - 16 * 1024
 # Each task may leave one file of bad records, which the payload names.
 _QUARANTINE_NAME_BYTES = 100
 _LEDGER_BUDGET_BYTES = MAX_LEDGER_BYTES - 16 * 1024
 
 
-# Each part of a source with marks of its own costs two names in every payload, for ever.
+# Each part of a source with its own mark costs two names in every payload, for ever.
 MAX_PREFIX_MARKS = 1_000
 
 
@@ -32,13 +32,13 @@ class TooManyPrefixes(Exception):
 
 
 def _version_bytes(path: str) -> int:
-    """What size and etag of a file in progress cost. At most one file per task ends a batch so."""
+    """About what size and etag of a file in progress cost. A batch leaves at most one file in progress per task."""
     return entry_bytes(path) + 140
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one batch may take. Any of these may change between runs."""
+    """What one batch may take. Any of these may differ between runs."""
 
     max_files: int = 10_000
     max_bytes: int | None = None  # as stored, compressed
@@ -57,12 +57,12 @@ def plan_batch(
     held: Collection[str] = (),
     given_up: Mapping[str, str] | None = None,
 ) -> BatchPlan:
-    """The next batch. `listing` is sorted by path and not drained. Names in `held` are left alone; a mark may pass them
-    like any other file that is not finished, and then names them. Names in `given_up` are not read."""
+    """The next batch. `listing` is sorted by path and must have a file to read. Names in `held` are left alone; the
+    mark may pass them, and then the position names them. Names in `given_up` are not read."""
     chosen: list[Slice] = []
     stored_bytes = 0
-    # Half of the new names at most end up as exceptions to the mark (see advance_mark); carried ones all may, and
-    # each of which a part is read has its size and etag recorded under its name once more.
+    # All sums are doubled: at most half of the new names become exceptions to the mark (see advance_mark). All names of
+    # the old position may stay, and each partly read file costs its name once more, with size and etag.
     payload_bytes = 2 * sum(map(entry_bytes, marks.files)) + _marks_bytes(marks)
     payload_bytes += 2 * sum(_version_bytes(path) for path, p in marks.in_progress.items() if p.size_bytes is not None)
     longest = 0
@@ -98,13 +98,13 @@ def plan_batch(
 
 
 def is_drained(marks: Marks, listing: Sequence[SourceFile], held: Collection[str] = ()) -> bool:
-    """Whether everything listed is finished, but for what is held back."""
+    """Whether everything listed is finished, except files that are held back."""
     return next(_pending(marks, listing, held), None) is None
 
 
 def count_backlog(marks: Marks, listing: Sequence[SourceFile], waiting: Iterable[str] = ()) -> tuple[int, int]:
-    """Files and stored bytes still to be read: those in progress, and those `waiting` to be read although the mark has
-    passed them, included."""
+    """Files and stored bytes still to be read, including files in progress and those in `waiting`, which the mark has
+    passed."""
     files = stored_bytes = 0
     passed = (find_file(listing, path) for path in waiting)
     for file in chain((file for file, _ in _pending(marks, listing)), filter(None, passed)):
@@ -116,7 +116,7 @@ def count_backlog(marks: Marks, listing: Sequence[SourceFile], waiting: Iterable
 def _pending(
     marks: Marks, listing: Sequence[SourceFile], held: Collection[str] = ()
 ) -> Iterator[tuple[SourceFile, bool]]:
-    """Unfinished files and whether each is new to the state: left-overs first, so that nothing starves."""
+    """Unfinished files, and whether each is new to the position. Files in progress come first, so that none starves."""
     for path in sorted(marks.in_progress):
         file = find_file(listing, path)
         if file is not None and path not in held:
@@ -136,7 +136,7 @@ def _after_mark(marks: Marks, listing: Sequence[SourceFile]) -> Iterator[SourceF
 
 
 def _frontier(marks: Marks, listing: Sequence[SourceFile], passable: set[str]) -> tuple[str, ...]:
-    """Of each part of the source, the names after its mark up to the first that must not be passed."""
+    """For each part of the source: the names after its mark, up to the first that must not be passed."""
     names = []
     ended: set[str] = set()
     for file in _after_mark(marks, listing):
@@ -164,19 +164,19 @@ def _check_prefixes(marks: Marks, chosen: Sequence[Slice]) -> None:
 
 
 def _marks_bytes(marks: Marks) -> int:
-    """Of the marks of all parts, and of where each is listed from; doubled, as everything in that sum."""
+    """What the marks of all parts cost, and the names they are listed from. Doubled, like everything in that sum."""
     return 2 * sum(2 * len(prefix) + 2 * len(mark) + 40 for prefix, mark in marks.prefix_marks.items())
 
 
 def _deal(chosen: Sequence[Slice], limits: Limits, *, slots: int) -> tuple[TaskPlan, ...]:
-    """Longest first to the least loaded slot; within a slot in the planned order, so that marks move evenly."""
+    """Largest file first, to the least loaded slot. A slot keeps the planned order, so that marks move evenly."""
     tasks = min(slots, len(chosen), limits.max_records or slots)
     loads = [(0, slot) for slot in range(tasks)]
     dealt: list[list[int]] = [[] for _ in range(tasks)]
     for i in sorted(range(len(chosen)), key=lambda i: -chosen[i].size_bytes):
         load, slot = heapq.heappop(loads)
         dealt[slot].append(i)
-        # Opening a file costs something however small it is: empty files are spread, too.
+        # Opening a file has a cost, however small the file is: empty files are spread too.
         heapq.heappush(loads, (load + chosen[i].size_bytes + 4096, slot))
     return tuple(
         TaskPlan(

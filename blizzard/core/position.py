@@ -1,8 +1,8 @@
-"""The position: a high-water mark over file names, plus the files that are exceptions to it, in named parts.
+"""The position: how far one pipeline has read its source, as a mark over file names and the exceptions to it.
 
-A name in `files` says exactly how much of that file is committed and overrides the mark. Any other name is
-finished if it sorts at or before the mark, and untouched if it sorts after it. A source whose parts do not follow one
-time (region=, tenant=) has a mark for each of them.
+A name in `files` says exactly how much of that file is committed, and overrides the mark. Any other name is finished
+if it sorts at or before the mark, and untouched if it sorts after it. If folders (region=, tenant=) do not follow one
+time, each value of the key has its own mark.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from blizzard.core.types import SliceReport, SourceIdentity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """Every record of the file is committed."""
+    """The file is done: every record is committed, or the rest was given up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsRead:
-    """The first `records` physical lines are committed. Zero: listed and passed by the mark, nothing taken yet."""
+    """The first `records` physical lines are committed. Zero: nothing is taken yet."""
 
     records: int
-    size_bytes: int | None = None  # of the file as it was read; None where nothing was taken
+    size_bytes: int | None = None  # of the file as it was read; None if nothing was taken
     etag: str | None = None
 
 
 FileProgress = Finished | RecordsRead
 FINISHED = Finished()
-# Why a file that is named with nothing taken of it will go to quarantine unread.
+# Reasons why a named file, of which nothing was taken yet, goes to quarantine unread.
 GIVEN_UP = ("late", "rewritten")
-# How reasons to hold a file back begin that do not go away by waiting.
+# Reasons to hold a file back that do not go away by waiting begin with one of these.
 FOR_A_PERSON = ("unreadable:", "wrong_compression:", "archived:")
 
 
 def prefix_of(path: str, marks_per: str | None) -> str:
-    """The part of a source that a file belongs to: all folders up to `key=value`; the whole source where there is none.
+    """The part of a source that a file belongs to: all folders up to `key=value`. Empty if there is none.
 
-    Names of one part follow time; those of another part may sort before them and arrive after them.
+    Within one part, names follow time. A name of another part may sort before them and arrive after them.
     """
     if marks_per is None:
         return ""
@@ -57,12 +57,12 @@ def prefix_of(path: str, marks_per: str | None) -> str:
 class Marks:
     files: Mapping[str, FileProgress] = field(default_factory=lambda: MappingProxyType({}))
     last_committed_file: str | None = None
-    # A mark for each part of the source, where names of different parts do not follow one time.
+    # A mark for each part of the source, if names of different parts do not follow one time.
     prefix_marks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     marks_per: str | None = None
 
     def mark_of(self, path: str) -> str | None:
-        """The mark that this name is held against."""
+        """The mark that this name is compared with."""
         prefix = prefix_of(path, self.marks_per)
         return self.prefix_marks.get(prefix) if prefix else self.last_committed_file
 
@@ -94,7 +94,7 @@ class Marks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantineHead:
-    """Which commit of a pipeline last changed the quarantine: it had bad records, or took some out."""
+    """The commit of a pipeline that last changed the quarantine: it put bad records in, or took some out."""
 
     batch_id: str
     sequence: int
@@ -109,9 +109,9 @@ class PlannedOn:
     table_id: str
     delta_version: int  # the version that was looked at; the commit itself is a later one
     schema_fingerprint: str
-    # Two witnesses, for when only a Delta checkpoint is left of the log. One Add of the newest commit that had any: it
-    # is part of the table, unless a RESTORE has taken it out. And a file that a rollback removed, while nothing was
-    # added since: it is not, unless a RESTORE has brought it back.
+    # Two witnesses, if only a Delta checkpoint is left of the log. `add_path`: one Add of the newest commit that had
+    # any. It is in the table, unless it was compacted, deleted, or removed by a RESTORE. `removed_path`: a file that a
+    # rollback removed, if nothing was added since. It is not in the table, unless a RESTORE brought it back.
     add_path: str | None = None
     removed_path: str | None = None
 
@@ -120,38 +120,38 @@ class PlannedOn:
 class Begun:
     """How the pipeline came to this table."""
 
-    start_from: str | None = None  # how it joined a table that already had data
-    # The user's word (--reads-again) that another pipeline of this table may have read the same files.
+    start_from: str | None = None  # beginning, after:NAME, import or adopt; None: the user did not say
+    # The user allowed (--reads-again) that another pipeline of this table has read the same files.
     reads_again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What looks at the source have shown, so that the next one need not look at everything again."""
+    """What was seen of the source so far, so that the next look need not list everything again."""
 
-    # Files named in the marks that could not be read when they were last tried, and why.
+    # Files named in the marks that were held back, or that go to quarantine unread, and why.
     held_back: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    # Where an ordinary listing begins, for each part of the source: names up to its mark that are young enough for a
-    # late one to appear among them come after this one.
+    # Where an ordinary listing begins, for each part of the source. Between this name and the mark, files are so young
+    # that a late one may still appear.
     list_from: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     # When the source was last listed whole, by the store's clock, and how many names there were.
     relist_watermark_ms: int | None = None
     relist_names: int | None = None
-    # Of the files that the mark had passed and that were about as young as that look: how many, and a digest of names
-    # and versions. While it fits, none of them is late or rewritten, and no ledger has to be asked.
+    # A count and a digest of the files that the mark had passed and that were about as young as that look. While it
+    # fits the listing, none of them is late or rewritten, and no ledger has to be read.
     young_names: str | None = None
-    # The same of all files that the mark had passed when their names were last held against the ledgers, whatever their
-    # times, and of those that it passed since. While it fits the listing, nothing came in behind the mark.
+    # The same for all files, of any age, that the mark had passed when all names were last compared with the ledgers,
+    # and for those that it passed since. While it fits the listing, nothing came in behind the mark.
     settled_names: str | None = None
     names_compared_ms: int | None = None  # when that was, by the store's clock
-    # Only files seen since then, by the store's clock, can be late: no ledger stands behind a position that was taken
-    # over or moved here.
+    # Only files seen since then, by the store's clock, can be late: a position that was adopted or imported has no
+    # ledgers.
     late_from_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForQuarantine:
-    """What this commit changes in the quarantine table, after it; and what the quarantine must hold by then."""
+    """What is changed in the quarantine table after this commit, and which batch is its head then."""
 
     pending: tuple[str, ...] = ()  # files of bad records that are added
     # A replay of quarantined records: which ones this commit took, to be deleted.
@@ -163,8 +163,8 @@ class ForQuarantine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaned:
-    """Source files of the sequences up to the one have been archived or deleted, as the user asked; those up to the
-    other may be, at any moment. That is committed first: nobody may count on them any more."""
+    """Source files of sequences up to `done_through` were archived or deleted, as the user asked. Those up to
+    `due_through` may be at any moment. This is committed first: nobody may count on these files any more."""
 
     done_through: int = 0
     due_through: int = 0
@@ -190,19 +190,19 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RustPosition:
-    """Version 1, as the seed and the Rust program write it: full paths, no pipeline, no identity."""
+    """Version 1, as the Rust program writes it: full paths, no pipeline, no identity."""
 
     marks: Marks
     delta_version: int
 
 
 def entry_bytes(path: str) -> int:
-    """About what naming one file costs in the payload's JSON. The planner keeps the sum within the limit."""
+    """About how many bytes one file name costs in the payload's JSON. The planner keeps the sum within the limit."""
     return len(orjson.dumps(path)) + 20
 
 
 def apply_reports(marks: Marks, reports: Iterable[SliceReport]) -> Marks:
-    """The state after these slices are committed, with every touched file named; the mark has not moved."""
+    """The marks after these slices are committed: every touched file is named, no mark has moved."""
     files = dict(marks.files)
     for report in reports:
         if report.finished:
@@ -213,7 +213,7 @@ def apply_reports(marks: Marks, reports: Iterable[SliceReport]) -> Marks:
 
 
 def advance_mark(marks: Marks, frontier: Iterable[str]) -> Marks:
-    """Move each mark over its part of `frontier` to where naming the exceptions costs least, and name what it passes.
+    """Move each mark over its part of `frontier` to where the exceptions cost least. What it passes is named.
 
     Files finish out of order, so "the latest finished file" would pass slower ones and lose them. A file not yet
     started that the mark passes is named as RecordsRead(0); a finished file above the mark stays named.
@@ -247,7 +247,7 @@ def _advance(marks: Marks, names: Sequence[str]) -> Marks:
 
 
 def prune_finished(marks: Marks) -> Marks:
-    """Forget the finished files that their mark already covers. What stays is O(files in progress)."""
+    """Forget finished files that the mark covers. What stays grows with the files in progress, not with all files."""
     kept = {
         path: progress
         for path, progress in marks.files.items()

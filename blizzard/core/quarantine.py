@@ -1,6 +1,6 @@
-"""Whether the quarantine table is in step with a position, and which of its records belong to the table's history.
+"""Decides whether the quarantine table fits a position, and which of its records belong to the table's history.
 
-Pure. Nothing is judged by numbers where a batch_id is known: numbers begin again in a table that was restored.
+If a batch_id is known, it decides and not the sequence number: in a restored table the same numbers come again.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from blizzard.core.position import Position, QuarantineHead
 
 
 def changes_quarantine(position: Position) -> bool:
-    """Whether the commit of this state puts records into quarantine or takes some out."""
+    """Whether the commit of this position puts records into quarantine or takes some out."""
     return bool(
         position.quarantine.pending or position.quarantine.replayed or position.quarantine.rolled_back is not None
     )
 
 
 def lead_quarantine(position: Position, *, exists: bool = False) -> Position:
-    """With this commit as the quarantine's head, if it changes it. A rollback does so only where there is something to
-    take out: a pipeline that never had a bad record has no quarantine table (`exists`: it has one all the same)."""
+    """The position with this commit as the quarantine's head, if it changes the quarantine. The rollback of a pipeline
+    that never had a bad record changes nothing there, unless the quarantine knows the pipeline (`exists`)."""
     before = position.quarantine.head
     if not changes_quarantine(position) or (before is not None and before.batch_id == position.batch_id):
         return position
@@ -42,7 +42,7 @@ def lead_quarantine(position: Position, *, exists: bool = False) -> Position:
 
 
 def name_quarantine(position: Position, table_id: str) -> Position:
-    """With the id of the quarantine table that its head is in."""
+    """The position with the id of the quarantine table that its head is in."""
     head = position.quarantine.head
     return (
         position
@@ -52,8 +52,8 @@ def name_quarantine(position: Position, table_id: str) -> Position:
 
 
 def newest_of(imported: Position, current: Position | None, table_id: str) -> Position | None:
-    """Where the quarantine of this table stands: at the newest position of it, whose payload in the log may be damaged
-    and only known by the import. What that position left pending is still to be done."""
+    """The newer of the two positions of this table: what it left pending in the quarantine must still be done. The
+    imported one may be newer, if the newest payload in the log is damaged."""
     if imported.on.table_id != table_id:
         return current
     return imported if current is None or imported.sequence > current.sequence else current
@@ -61,26 +61,26 @@ def newest_of(imported: Position, current: Position | None, table_id: str) -> Po
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantineFacts:
-    """What a quarantine table says of one pipeline and table. All None: there is no quarantine table."""
+    """What a quarantine table says about one pipeline and table. All None: there is no quarantine table."""
 
     table_id: str | None = None
     sequence: int | None = None  # the newest that was settled
-    head: int | None = None  # head_number of the batch that was; None: an older version settled it
+    head: int | None = None  # head_number of the batch settled last; None: an older version settled it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """The quarantine holds what the position says, or the position says nothing of it."""
+    """The quarantine holds what the position says, or the position says nothing about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsettled:
-    """The quarantine stands where it stood before this position, whose commit is still to follow there."""
+    """The quarantine is one step behind: the changes of this position's commit must still be made there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misaligned:
-    """Neither. `kind` is stable, `message` says what is the case."""
+    """The quarantine and the position do not belong together. `kind` is stable, `message` says why."""
 
     kind: Kind
     message: str
@@ -134,7 +134,7 @@ def _ahead(settled_through: int, sequence: int) -> Misaligned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One commit of the pipeline that counts, as far as the quarantine is concerned."""
+    """What one commit that counts did to the quarantine."""
 
     sequence: int
     batch_id: str
@@ -146,14 +146,14 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """The commits of a pipeline that count, oldest first, as far back as the log tells: from `begins_at` on."""
+    """The commits of a pipeline that count, oldest first, as far back as the log goes: from sequence `begins_at` on."""
 
     links: tuple[Link, ...]
     begins_at: int
 
     def liveness(self) -> Callable[[int, str | None, str], bool]:
-        """Whether a record in quarantine, by sequence, batch_id and run_id, came from one of these commits. What is
-        older than the log is believed; what an older version wrote has no batch_id, and its run tells."""
+        """A test whether a record in quarantine (sequence, batch_id, run_id) came from one of these commits. Records
+        older than the log are believed. An older version wrote no batch_id; then the run_id decides."""
         by_sequence = {link.sequence: link for link in self.links}
 
         def is_live(sequence: int, batch_id: str | None, run_id: str) -> bool:
@@ -165,7 +165,7 @@ class Chain:
         return is_live
 
     def settled_through(self, head: int | None) -> int:
-        """The sequence of the commit that this head stands for; 0 where it is none of these."""
+        """The sequence of the commit that this head stands for. 0: none of these."""
         return next((link.sequence for link in self.links if head and head_number(link.batch_id) == head), 0)
 
 

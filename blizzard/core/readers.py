@@ -1,7 +1,7 @@
-"""One source, one pipeline of a table: a second one would put the same records into it once more.
+"""Refuses a second pipeline over the same source and table: it would put the same records into the table again.
 
-Judged by roots and patterns (`find_reader`), and by the names, sizes and etags of the ledgers, which know a source that
-was moved (`check_moved`). Only the user's own word (`--reads-again`) allows a second reading.
+`find_reader` compares roots and patterns. `check_moved` compares names, sizes and etags in the ledgers, and so finds a
+source that was moved. Only the user can allow a second reading (`--reads-again`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _ON_PURPOSE = "To read it into this table a second time on purpose, add --reads-
 
 
 def readers_of(standings: dict[str, Standing], source: SourceIdentity) -> tuple[str, ...]:
-    """The pipelines that read this very source."""
+    """The pipelines that read exactly this source."""
     return tuple(sorted(name for name, found in standings.items() if is_same_source(found.position.source, source)))
 
 
 def find_reader(standings: dict[str, Standing], *, pipeline: str, source: SourceIdentity | None) -> Position | None:
-    """Another pipeline that reads some of this source, or would; one that reads all of it comes first."""
+    """Another pipeline that may read some of this source. One with exactly this source comes first."""
     if source is None:
         return None
     others = [found.position for name, found in sorted(standings.items()) if name != pipeline]
@@ -49,9 +49,9 @@ def refuse_second_reader(other: Position, pipeline: str, source: SourceIdentity)
 
 
 def find_other_reader(commits: Iterable[CommitFacts], position: Position) -> Refuse | None:
-    """For the first commit of a pipeline: whether another began to read this source since the batch was planned.
+    """For the first commit of a pipeline: refuses if another began to read this source since the batch was planned.
 
-    `commits` are those since then, newest first. Of two pipelines that begin at once, the second to commit is refused.
+    `commits` are those since then, newest first. If two pipelines begin at once, the second to commit is refused.
     """
     if position.sequence != 1 or position.begun.reads_again:
         return None
@@ -79,10 +79,10 @@ def check_moved(
     begins_at: Marks,
     listing: Sequence[SourceFile],
 ) -> Refuse | None:
-    """Whether another pipeline has read these files from another place: its source was moved, renamed or copied.
+    """Refuses if another pipeline has read these files from another place: its source was moved, renamed or copied.
 
-    Names, sizes and etags tell; a part of it may be read as a source of its own. Etags of different stores cannot be
-    compared: there sizes have to do.
+    Names, sizes and etags are compared; a folder of the old source counts too. Etags of different stores cannot be
+    compared; then only whole names and sizes count.
     """
     files = {f.path: f for f in listing if f.size_bytes and not begins_at.is_finished(f.path)}
     by_name: dict[str, list[SourceFile]] = {}
@@ -93,7 +93,7 @@ def check_moved(
     sources: dict[str, SourceIdentity] = {}
     for known in _known_files(commits, standings, pipeline) if files else ():
         other_store = _store_of(known.source) != _store_of(source)
-        # Below another root a name has folders more, or less. Without an etag to compare that would say too little.
+        # Below another root a name has more folders, or fewer. In another store, without etags, whole names must fit.
         alike = by_name.get(_base(known.path), []) if not other_store else filter(None, [files.get(known.path)])
         for file in alike:
             if not _ends_alike(file.path, known.path):
@@ -121,7 +121,7 @@ def _ends_alike(one: str, other: str) -> bool:
 def _known_files(commits: Iterable[CommitFacts], standings: dict[str, Standing], pipeline: str) -> Iterator[_Known]:
     for _, ledger in ledgers_of(commits):
         if ledger.pipeline != pipeline:
-            for e in (e for e in ledger.entries if e.to_record):  # else nothing was taken of it: skipped
+            for e in (e for e in ledger.entries if e.to_record):  # 0: nothing was taken, a person skipped it
                 yield _Known(
                     pipeline=ledger.pipeline, source=ledger.source, path=e.path, size_bytes=e.size_bytes, etag=e.etag
                 )

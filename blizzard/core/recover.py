@@ -1,7 +1,7 @@
-"""How a run begins: Resume from the newest checkpoint, Fresh, or Refuse. Never a guess.
+"""Decides how a run begins: Resume from the newest position, Fresh, or Refuse. Never a guess.
 
-A table that has data but no readable position is never started fresh unless the user says so: that would
-ingest everything once more.
+A table that has data but no readable position is never started fresh unless the user says so: that would ingest
+everything once more.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from blizzard.core.readers import find_reader, refuse_second_reader
 from blizzard.core.refuse import Refuse, describe_position, describe_source, import_commands, options_of
 from blizzard.core.types import SourceFile, SourceIdentity, find_file
 
-# In place of a StartFrom, in the state of a pipeline whose position came from another table, or another program.
+# Instead of a StartFrom, in a position that came from another table, or from another program.
 IMPORTED = "import"
 ADOPTED = "adopt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartFrom:
-    """The user's word on where a pipeline begins. `after` None: at the first file, unless the position of another
-    program is to be taken over; `adopted` is that position, once it has been found."""
+    """Where a pipeline begins, as the user says. `after` None: at the first file, unless it `adopts` the position of
+    another program. `adopted` is that position, once it is found."""
 
     after: str | None = None
     adopts: bool = False
@@ -56,7 +56,7 @@ class StartFrom:
 
     @staticmethod
     def parse(text: str) -> StartFrom | None:
-        """What __str__ wrote, or a user; None where it is neither form."""
+        """Reads what __str__ or a user wrote. None if it is neither form."""
         if text == "beginning":
             return StartFrom(after=None)
         name = text.removeprefix("after:")
@@ -65,12 +65,12 @@ class StartFrom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resume:
-    """Go on from this state; it was committed as `version`."""
+    """Go on from this position. `version` is its commit, or the Delta checkpoint that holds it."""
 
     position: Position
     version: int
     path: Path = Path.LOG
-    is_judged: bool = False  # rows were taken away since, or came back: all of the log was read to see that it fits
+    is_judged: bool = False  # rows may be gone or back since: all of the log was read, and the position fits
 
     @property
     def marks(self) -> Marks:
@@ -79,7 +79,7 @@ class Resume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fresh:
-    """Nothing of this pipeline has ever been committed."""
+    """This pipeline has never committed anything."""
 
     marks: Marks
     start_from: str | None
@@ -98,12 +98,12 @@ def decide_recovery(
     start_from: StartFrom | None,
     reads_again: bool = False,
 ) -> Recovery:
-    """`facts` is None where there is no table yet; `source` is None where only the table is being looked at."""
+    """`facts` None: there is no table yet. `source` None: only the table is looked at."""
     if facts is None:
         return _fresh(start_from, reads_again)
     found = next((c for c in facts.commits if names_pipeline(c, pipeline)), None)
     if found is None or fence_version(found, pipeline) == 0:
-        # Where it made the table and ingested nothing, what is in it are others' data.
+        # If the pipeline only made the table, all data in it are from others.
         has_data = facts.has_data and (found is None or bool(facts.fence))
         recovered = _from_checkpoint(facts, pipeline, source, start_from) or _position_lost(facts, pipeline)
         return recovered or _beginning(facts, pipeline, source, start_from, has_data, reads_again)
@@ -117,7 +117,7 @@ def decide_recovery(
 
 
 def _rebuild(damaged: Refuse, found: CommitFacts, facts: TableFacts, pipeline: str) -> Position | Refuse:
-    """The newest payload cannot be read: one before it and the ledgers since say the same."""
+    """The newest payload cannot be read: rebuild it from an older one and the ledgers since."""
     problem: CannotFold | None = None
     for i, commit in enumerate(facts.commits):
         base = pipelines_of([commit]).get(pipeline)
@@ -126,7 +126,7 @@ def _rebuild(damaged: Refuse, found: CommitFacts, facts: TableFacts, pipeline: s
         try:
             folded = fold_ledgers(base[1], reversed(facts.commits[:i]))
         except CannotFold as e:
-            problem = problem or e  # an older one may do: a rollback goes back to one before it
+            problem = problem or e  # try an older one: a rollback since may go back to before this one
             continue
         return folded if folded.sequence == fence_version(found, pipeline) else damaged
     if problem is None:
@@ -137,7 +137,7 @@ def _rebuild(damaged: Refuse, found: CommitFacts, facts: TableFacts, pipeline: s
 def _from_checkpoint(
     facts: TableFacts, pipeline: str, source: SourceIdentity | None, start_from: StartFrom | None
 ) -> Recovery | None:
-    """The position in a Delta checkpoint, where log cleanup has taken the commit it came in. None: it is not there."""
+    """The position in a Delta checkpoint, if log cleanup deleted its commit. None: it is not there."""
     if facts.checkpoint is None:
         return None
     app_id = fence_app_id(pipeline)
@@ -149,7 +149,7 @@ def _from_checkpoint(
     position = states[0]
     if position.on.table_id != facts.table_id:
         return _table_replaced(position, facts, facts.checkpoint.version)
-    # What was done to the table since cannot be read any more. That the data of the position is there can be.
+    # The commits since can no longer be read. But whether a file of the position is in the table can be checked.
     doubt = _doubt_about(position, facts.active_adds)
     if doubt is not None:
         return Refuse(
@@ -167,7 +167,7 @@ def _from_checkpoint(
 
 
 def _doubt_about(position: Position, active: frozenset[str]) -> str | None:
-    """What speaks against the table holding what the position says, or that nothing speaks for it."""
+    """Why the table may not hold what the position says. None: there is no reason to doubt it."""
     added, removed = position.on.add_path, position.on.removed_path
     if added is not None and unquote(added) not in active:
         return (
@@ -188,7 +188,7 @@ def _position_lost(facts: TableFacts, pipeline: str) -> Refuse | None:
         kind=Kind.POSITION_NOT_FOUND,
         message=(
             f"pipeline {pipeline!r} has committed sequence {facts.fence} to this table, but the commit that holds its"
-            f" position is neither among the log's JSON files nor in a Delta checkpoint. Nobody can tell what of its"
+            f" position is neither among the log's JSON files nor in a Delta checkpoint. Nothing says what of its"
             f" source is in the table: starting again would double it. Restore the missing commits of _delta_log from"
             f" a backup; or, if nobody has restored or overwritten the table since, import an exported position of"
             f" sequence {facts.fence} (blizzard checkpoint import --replace --unverified). If there is neither, ingest"
@@ -205,7 +205,7 @@ def _beginning(
     has_data: bool,
     reads_again: bool,
 ) -> Fresh | Refuse:
-    """Nothing of this pipeline is in the table."""
+    """How a pipeline begins that has no position in the table."""
     standings = standings_of(facts.commits, facts.checkpoint)
     other = None if reads_again else find_reader(standings, pipeline=pipeline, source=source)
     if other is not None and source is not None:
@@ -249,7 +249,7 @@ def _fresh(start_from: StartFrom | None, reads_again: bool) -> Fresh:
 
 
 def _position_of(commit: CommitFacts, pipeline: str) -> Position | Refuse:
-    """The pipeline's state in the commit that took its newest fence. A damaged one is refused, not skipped."""
+    """The pipeline's position in the commit with its newest fence. A damaged one is refused, not skipped."""
     sequence = fence_version(commit, pipeline)
     newer = refuse_newer(payloads(commit), pipeline, sequence)
     if newer is not None:
@@ -265,7 +265,7 @@ def _position_of(commit: CommitFacts, pipeline: str) -> Position | Refuse:
     return Refuse(
         kind=Kind.DAMAGED_CHECKPOINT,
         message=(
-            f"the checkpoint of pipeline {pipeline!r} in version {commit.version} cannot be used ({why})."
+            f"the position of pipeline {pipeline!r} in version {commit.version} cannot be used ({why})."
             f" Restore _delta_log/{commit.version:020d}.json from a backup, or import an exported position of sequence"
             f" {sequence} (blizzard checkpoint import --replace)."
         ),
@@ -287,7 +287,7 @@ def _check_commit(position: Position, found: CommitFacts, facts: TableFacts) -> 
         return Refuse(
             kind=Kind.LOG_REWRITTEN,
             message=(
-                f"the checkpoint in version {found.version} was planned on version {position.on.delta_version}: the log"
+                f"the position in version {found.version} was planned on version {position.on.delta_version}: the log"
                 f" was truncated or rewritten. Restore _delta_log from a backup."
             ),
         )
@@ -295,7 +295,7 @@ def _check_commit(position: Position, found: CommitFacts, facts: TableFacts) -> 
 
 
 def _check_held(position: Position, found: CommitFacts, facts: TableFacts) -> Refuse | None:
-    """Whether the table still holds what the position says. Its own commit proves that it did then."""
+    """Refuses if the table may no longer hold what the position says. Its own commit proves that it did then."""
     refusal = check_rewrites(c for c in facts.commits if c.version > position.on.delta_version)
     since = any(rewrites_table(c) for c in facts.commits if c.version > found.version)
     if refusal is None or facts.history is None or not since:
@@ -318,8 +318,8 @@ def _table_replaced(position: Position, facts: TableFacts, version: int) -> Refu
 
 
 def check_rewrites(commits: Iterable[CommitFacts]) -> Refuse | None:
-    """Whether any of these foreign commits may have taken away what a position says is in the table, or brought back
-    what it says is not."""
+    """Refuses if one of these foreign commits may have taken away rows that a position counts, or brought back rows
+    that it does not count."""
     rewrite = next(filter(rewrites_table, commits), None)
     if rewrite is None:
         return None
@@ -368,7 +368,7 @@ def _other_source(position: Position, source: SourceIdentity) -> Refuse:
 
 
 def check_in_progress(marks: Marks, listing: Sequence[SourceFile]) -> Refuse | None:
-    """A file of which a part is committed can only be resumed if it is still the same file."""
+    """Refuses if a file whose first records are committed is no longer the same file."""
     for path, progress in sorted(marks.in_progress.items()):
         if progress.records == 0:
             continue
@@ -382,7 +382,7 @@ def check_in_progress(marks: Marks, listing: Sequence[SourceFile]) -> Refuse | N
             )
             what = f"has changed (was {was}; is {now}; on local disk the etag is the mtime in ns)"
             goes_on = (
-                f" If its first {progress.records} lines are as they were (later ones were mended, or lines added), go"
+                f" If its first {progress.records} lines are as they were (later ones were fixed, or lines added), go"
                 f" on after them: blizzard checkpoint reset --file {shlex.quote(path)} --yes."
             )
         else:

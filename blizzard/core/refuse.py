@@ -1,4 +1,4 @@
-"""A refusal as a value, and the words that several refusals share. A way out must double and lose nothing."""
+"""A refusal as a value, and words that several refusals share. A way out must never double or lose a record."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Refuse:
 
 
 def describe_position(position: Position) -> str:
-    """All of it: a mark alone would lose the rest of what is in progress, or read it twice."""
+    """Mark and exceptions. With the mark alone a person would lose the rest of files in progress, or read it twice."""
     source = position.marks
     marks = [source.last_committed_file] if source.last_committed_file is not None else []
     marks += [mark for _, mark in sorted(source.prefix_marks.items())]
@@ -52,7 +52,7 @@ def describe_source(source: SourceIdentity) -> str:
 
 
 def options_of(pipeline: str, source: SourceIdentity, *, given: SourceIdentity | None = None) -> str:
-    """The options of a run that goes on with this pipeline; its source is left out where it is the `given` one."""
+    """The options of a run that goes on with this pipeline. The source is left out if it is the `given` one."""
     if source == given:
         return shlex.join(["--pipeline", pipeline])
     words, without = ["--source", source.root], []
@@ -70,7 +70,7 @@ def options_of(pipeline: str, source: SourceIdentity, *, given: SourceIdentity |
 
 
 def import_commands(pipeline: str, sequence: int) -> str:
-    """Go on from a position that a person has found to fit."""
+    """The commands to go on from a position after a person has checked that it fits the table."""
     name = shlex.quote(pipeline)
     return (
         f"blizzard checkpoint export --pipeline {name} --sequence {sequence} --out position.json, then blizzard"

@@ -1,7 +1,7 @@
-"""What going back to an older position would take: which files to remove, which slices are read again, or why not.
+"""Plans a rollback to an older position: which files to remove and which slices are read again, or why it is refused.
 
-Everything is judged on one version of the table, and the result must be committed on that version and no other: a file
-that somebody else has rewritten meanwhile would keep its rows while the position forgets them.
+Everything is judged on one version of the table, and must be committed on that version and no other. Otherwise a file
+that somebody rewrote meanwhile would keep its rows while the position forgets them.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from blizzard.core.types import SourceFile, find_file
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackPlan:
-    """Commit `state`, with the removal of `files`, on the version all of this was read from."""
+    """Commit the position of `target` and remove `files`, on the version that all of this was read from."""
 
-    target: Position  # as it was committed; the sequence to come is another
-    # All after the target, those that were taken back before among them. None: the target is the newest sequence, and
-    # rows that were taken back before it are out of the table again.
+    target: Position  # as it was committed; the rollback gets the next sequence
+    # All sequences after the target, also those that were taken back before. Empty: the target is the newest sequence,
+    # and the rollback only removes rows that were taken back before and are in the table again.
     superseded: tuple[int, ...]
     files: tuple[Mapping[str, Any], ...]  # the Adds to remove
     entries: tuple[LedgerEntry, ...]  # what will be read again
@@ -42,7 +42,7 @@ class RollbackPlan:
 def plan_rollback(
     history: History, judged: Judged, *, current: Position, to: int, proven_out: Collection[int] = ()
 ) -> RollbackPlan | Refuse:
-    """`proven_out` are sequences of which the table has been searched and no row was found."""
+    """`proven_out` are sequences of which a search of the table found no row."""
     if not 0 <= to <= current.sequence or (to == current.sequence and judged.fits(to, judged.now)):
         return _no_target(to, f"the newest sequence is {current.sequence}")
     later = {s: own for s, own in judged.own.items() if s > to}
@@ -101,7 +101,7 @@ def find_replay(taken_back: Sequence[Own]) -> Refuse | None:
 
 
 def _find_leaving(judged: Judged, current: Position, to: int, proven_out: set[int]) -> list[Own] | Refuse:
-    """The commits whose rows are in the table and do not belong to the target."""
+    """The commits whose rows are in the table now and must not be there after the rollback."""
     now, wanted = judged.now, judged.rows_after(to)
     held = judged.rows_after(now.sequence) if isinstance(now, Held) else None
     if held is None or wanted is None:
@@ -147,7 +147,7 @@ def _target(history: History, judged: Judged, current: Position, to: int) -> Pos
 
 
 def _find_changed(judged: Judged, leaving: Sequence[Own], to: int) -> Refuse | None:
-    """Whether any file to be removed is no longer part of the table as it was added: its rows are elsewhere then."""
+    """Refuses if a file to remove is no longer in the table as it was added: its rows are in another file then."""
     for own in leaving:
         gone = sorted(path for path, add in own.actions.adds.items() if not judged.files.holds(add))
         if gone:
@@ -156,7 +156,7 @@ def _find_changed(judged: Judged, leaving: Sequence[Own], to: int) -> Refuse | N
                 kind=Kind.ROLLBACK_FILES,
                 message=(
                     f"{gone[0]}, which version {own.commit.version} (sequence {own.sequence}) added, was changed or"
-                    f" replaced since (OPTIMIZE, UPDATE, DELETE, MERGE): its rows can no longer be told from others."
+                    f" replaced since (OPTIMIZE, UPDATE, DELETE, MERGE): its rows can no longer be identified."
                     f" Nothing was changed. RESTORE the table to version {version}, which takes back what anybody wrote"
                     f" since then, and roll back; or, in a table with the provenance column sequence, DELETE the rows"
                     f" of the sequences after {to}, and roll back."
@@ -166,7 +166,7 @@ def _find_changed(judged: Judged, leaving: Sequence[Own], to: int) -> Refuse | N
 
 
 def _find_cleaned(taken_back: Sequence[Own], current: Position) -> Refuse | None:
-    """Whether the sources of any of these are being archived or deleted, though they may still be there."""
+    """Refuses if source files of these are, or may soon be, archived or deleted. Some may still be there."""
     cleaned = [
         own for own in taken_back if own.sequence <= current.cleaned.due_through and own.ledger and own.ledger.entries
     ]
@@ -183,7 +183,7 @@ def _find_cleaned(taken_back: Sequence[Own], current: Position) -> Refuse | None
 
 
 def check_sources(plan: RollbackPlan, listing: Sequence[SourceFile]) -> Refuse | None:
-    """Going back is only safe if everything can be read again, as it was."""
+    """Refuses if a source file that must be read again is gone or has changed."""
     for entry in plan.entries:
         file = find_file(listing, entry.path)
         if file is None:

@@ -1,4 +1,4 @@
-"""The nouns of the data path: what was listed, what is planned, what a task reports."""
+"""The values of the data path: what was listed, what is planned, what a task reports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SourceIdentity:
 
     root: str  # normalised: file:///data/events, s3://bucket/prefix
     pattern: str
-    marks_per: str | None = None  # the folder key that has a mark for each of its values: region for region=eu/…
+    marks_per: str | None = None  # each value of this folder key has its own mark: region for region=eu/…
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +28,11 @@ class SourceFile:
     path: str
     size_bytes: int
     etag: str  # local disk: mtime_ns
-    seen_ms: int = 0  # when the store says it became visible; only for telling late files from old ones
+    seen_ms: int = 0  # when the store says it became visible; used only to find late and young files
 
 
 class Listing(Sequence[SourceFile]):
-    """Listed files in the order of their names, kept in columns: a million of them take a quarter of the room."""
+    """Listed files, sorted by name. Kept in columns: a million files take a quarter of the memory."""
 
     __slots__ = ("_etags", "_paths", "_seen_ms", "_sizes", "asides")
 
@@ -44,8 +44,8 @@ class Listing(Sequence[SourceFile]):
         seen_ms: array[int],
         asides: Iterable[str] = (),
     ) -> None:
-        self.asides = tuple(asides)  # files that a process which died has hidden
-        order = sorted(range(len(paths)), key=paths.__getitem__)  # code points of valid UTF-8 sort as their bytes do
+        self.asides = tuple(asides)  # files that a process hid before it died
+        order = sorted(range(len(paths)), key=paths.__getitem__)  # code points sort like the bytes of valid UTF-8
         self._paths = [paths[i] for i in order]
         self._sizes = array("q", (sizes[i] for i in order))
         self._seen_ms = array("q", (seen_ms[i] for i in order))
@@ -59,7 +59,7 @@ class Listing(Sequence[SourceFile]):
         return len(self._paths)
 
     def seen_since(self, ms: int) -> Iterator[SourceFile]:
-        """Without making an object of each of the others."""
+        """The files not older than this. Makes no object for the others."""
         for i, seen_ms in enumerate(self._seen_ms):
             if seen_ms >= ms:
                 yield self[i]
@@ -80,12 +80,12 @@ class Listing(Sequence[SourceFile]):
 
 
 def seen_since(listing: Sequence[SourceFile], ms: int) -> Iterable[SourceFile]:
-    """The listed files that are not older than this."""
+    """The listed files not older than this."""
     return listing.seen_since(ms) if isinstance(listing, Listing) else (f for f in listing if f.seen_ms >= ms)
 
 
 def first_after(listing: Sequence[SourceFile], path: str) -> int:
-    """Where the names after `path` begin in a sorted listing."""
+    """The index of the first name after `path` in a sorted listing."""
     return bisect_right(listing, path, key=lambda f: f.path)
 
 
@@ -96,13 +96,13 @@ def find_file(listing: Sequence[SourceFile], path: str) -> SourceFile | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """Where a task starts in one file. Where it ends, only its report says."""
+    """Where a task starts in one file. Only its report says where it ended."""
 
     path: str
     size_bytes: int
     etag: str
     from_record: int
-    given_up: str | None = None  # it is not read: it goes to quarantine for this reason
+    given_up: str | None = None  # not None: it is not read, and goes to quarantine for this reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +126,8 @@ class BatchPlan:
     """One batch = one Spark job = one commit."""
 
     tasks: tuple[TaskPlan, ...]
-    # Listed names after the mark, in order, each of them planned here, named in the state already, or held back: the
-    # mark may move over these and over nothing else.
+    # Listed names after the mark, in order. Each is planned here, named in the position already, or held back. The mark
+    # may move over these and over nothing else.
     frontier: tuple[str, ...]
 
     @property
@@ -140,12 +140,12 @@ class BatchPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchTicket:
-    """What the tasks of a batch have to know of it beside their plan."""
+    """What the tasks of a batch need to know beside their plan."""
 
     sequence: int
     planned_ms: int
     table_id: str
-    batch_id: str = ""  # under which it will be committed, and its bad records kept
+    batch_id: str = ""  # of the commit to come; its bad records carry it too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,10 +161,10 @@ class SliceReport:
     rows: int
     bad: int = 0  # quarantined or dropped, as the policy says
     blank: int = 0
-    # Why nothing more can be read of the file: it is finished, and what was committed of it before stays.
+    # Why nothing more can be read of the file. It counts as finished; what was committed of it before stays.
     broken: str | None = None
-    # How many of the bad ones are kept whole nowhere else: too long for the quarantine, or it was full. Those that the
-    # policy drops do not count.
+    # How many of the bad records only the source file has whole: too long for the quarantine, or it was full. Records
+    # that the policy drops do not count.
     cut: int = 0
 
 
@@ -183,8 +183,8 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFailure:
-    """Why a task gave up: data, files, or a table that cannot be written. Whatever may pass raises, so that Spark tries
-    it again."""
+    """Why a task gave up: data, files, or a table that cannot be written. Trouble that may pass is raised instead, so
+    that Spark tries again."""
 
     kind: Kind
     path: str
@@ -194,18 +194,18 @@ class TaskFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
-    """All a task sends back. Nothing it wrote counts unless its report is committed."""
+    """All that a task sends back. What it wrote counts only if its report is committed."""
 
     slot: int
     slices: tuple[SliceReport, ...] = ()
     files: tuple[DataFile, ...] = ()
     bytes_read: int = 0  # decompressed
     changed: tuple[str, ...] = ()  # no longer the file that was listed; nothing was taken of it
-    unreadable: tuple[tuple[str, str], ...] = ()  # and why: to be tried again by the next run, nothing was taken of it
-    quarantine: tuple[DataFile, ...] = ()  # bad records, written beside the data and as invisible
+    unreadable: tuple[tuple[str, str], ...] = ()  # path and reason: nothing was taken, the next run tries again
+    quarantine: tuple[DataFile, ...] = ()  # files of bad records, not yet visible either
     rescued: int = 0
     unknown_fields: tuple[str, ...] = ()
-    observed: Observations | None = None  # fields the schema lacks, where new columns are wanted
+    observed: Observations | None = None  # fields that the schema lacks, if new columns are wanted
     failure: TaskFailure | None = None
 
 
@@ -214,7 +214,7 @@ class BatchResult:
     """The reports of the successful attempts of one batch, one per task."""
 
     reports: tuple[TaskReport, ...] = field(default=())
-    batch_id: str = ""  # of its ticket: the rows of its bad records carry it
+    batch_id: str = ""  # of its ticket; the rows of its bad records carry it
 
     @property
     def slices(self) -> tuple[SliceReport, ...]:
@@ -234,7 +234,7 @@ class BatchResult:
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """Files that were tried and of which nothing was taken."""
+        """Files that were tried, but nothing was taken of them."""
         return (*self.changed, *self.unreadable)
 
     @property

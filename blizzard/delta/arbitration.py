@@ -1,9 +1,9 @@
-"""Who decides between two writers that want the same version of a table.
+"""Refuses a log store of Spark's that lets one process overwrite another's commit.
 
-Measured on S3: a commit of Spark's log store overwrote another writer's in 113 of 700 races (hadoop-aws 3.4.2), and two
-Spark drivers collided in 330 of 400. GCSLogStore, set for s3a in the hope of its conditional creates, overwrote 143 of
-300 (214 with `fs.s3a.performance.flags=create`). On local disk they look, then rename. delta-rs creates a version
-atomically on both, and never overwrites one.
+Measured on S3: Spark's log store overwrote another writer's commit in 113 of 700 races (hadoop-aws 3.4.2), and two
+Spark drivers collided in 330 of 400. GCSLogStore, set for s3a, overwrote 143 of 300 (214 with
+`fs.s3a.performance.flags=create`). On local disk, Spark's log store looks first and then renames. delta-rs creates a
+version atomically on both, and never overwrites one.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from blizzard.core.kinds import Kind
 from blizzard.errors import Refused
 from blizzard.store.uri import is_local
 
-# A log store arbitrates where it was made for. What is not known here is not believed.
+# A log store arbitrates only in the stores it was made for. A log store not named here is not trusted.
 _ATOMIC = {
     "S3DynamoDBLogStore": ("s3://",),
     "GCSLogStore": ("gs://",),
     "AzureLogStore": ("abfss://", "az://"),
     "HDFSLogStore": ("abfss://", "az://"),
 }
-_DATABRICKS = "com.databricks."  # whose commits go through a service of theirs
+_DATABRICKS = "com.databricks."  # commits go through a service of Databricks
 
 
 def is_arbitrated(log_store: str, root: str) -> bool:

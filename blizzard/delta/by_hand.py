@@ -1,7 +1,7 @@
-"""A commit written by hand: for what no library offers as one atomic commit, the removal of given files.
+"""A commit written by hand: removes given files in one atomic commit, which delta-rs does not offer.
 
-Only for tables whose every feature is known to ask nothing of such a commit (see `features`), and only with an atomic
-create of the next version.
+Only for tables whose features ask nothing of such a commit (see `features`), and only with an atomic create of the next
+version.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import orjson
 from blizzard import __version__
 from blizzard.core.commit import CommitRequest
 
-# What an Add says of a file and a Remove says again: without them a reader of the change feed is blind.
+# Fields of an Add that the Remove repeats: a reader of the change feed needs them.
 _KEPT = ("partitionValues", "size", "stats", "deletionVector", "tags", "baseRowId", "defaultRowCommitVersion")
 
 

@@ -1,7 +1,7 @@
-"""Txns that outlive the JSON commits they came in: rows of Delta checkpoints, and of compacted logs.
+"""Reads Txns whose JSON commits are gone, from Delta checkpoints and compacted logs.
 
-Cleanup takes JSON commits away once a Delta checkpoint covers them. What it keeps of them is their Txns, and so the
-position. Classic, multipart and v2 checkpoints are read; only complete ones.
+Log cleanup deletes JSON commits once a Delta checkpoint covers them. The checkpoint keeps their Txns, and so the
+position. Classic, multipart and v2 checkpoints are read, but only complete ones.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def read_newest_checkpoint(store: Store, at_most: int) -> CheckpointFacts | None
 
 
 def checkpoint_versions(store: Store) -> set[int]:
-    """Of the complete ones."""
+    """The versions of all complete checkpoints."""
     return set(_complete_checkpoints(store.names(LOG_FOLDER)))
 
 
 def _complete_checkpoints(names: list[str]) -> dict[int, list[str]]:
-    """The files of each checkpoint of which nothing is missing."""
+    """The files of each complete checkpoint, by version."""
     whole: dict[int, list[str]] = {}
     parts: dict[tuple[int, int], list[str]] = {}
     for name in names:

@@ -1,4 +1,4 @@
-"""What delta-rs says when it cannot, as our own errors and in plain text."""
+"""Turns errors of delta-rs into our own errors, in plain text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def cannot_open(what: str, store: Store, error: Exception) -> BlizzardError:
-    """The store has let itself be listed just before: what is an OSError then is the network's."""
+    """The store was listed just before, so an OSError from a remote store is a fault of the network."""
     if isinstance(error, OSError) and not is_local(store.root):
         return Temporary(f"{what} cannot be opened: {plain(error)}. Run again.", kind=Kind.STORE_UNAVAILABLE)
     return find_log_trouble(store) or Refused(
@@ -29,7 +29,7 @@ def cannot_open(what: str, store: Store, error: Exception) -> BlizzardError:
 
 
 def txn_version(handle: DeltaTable, app_id: str, store: Store | None = None) -> int | None:
-    """The version of a Txn, as the snapshot has it. A commit may hold one that no reader can take."""
+    """The version of a Txn in the snapshot. Refused if the log holds a Txn that no reader can take."""
     try:
         version = handle.transaction_version(app_id)
     except DeltaError as e:

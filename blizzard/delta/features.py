@@ -1,8 +1,8 @@
-"""Which tables can be appended to by writing files and Add actions alone.
+"""Decides which tables can be appended to by writing files and Add actions alone.
 
 A feature that would silently be broken (a constraint nobody checks, a column mapping nobody applies) is refused before
-anything is written. Some of it is the committer's work, and there the other committer may be able to do it; what the
-files themselves would have to keep, neither can.
+anything is written. For some features only the committer matters: there delta-spark can write what delta-rs cannot.
+If the files themselves would have to be different, neither can.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from deltalake import Metadata
     from deltalake.table import ProtocolVersions
 
-# What an append of plain Parquet files with complete statistics honours. The last row asks something of files only
-# where a column or a property uses it, and that is looked at.
+# Features that an append of plain Parquet files with complete statistics keeps. Those of the last row matter only if a
+# column or a property uses them, and that is checked.
 _HONOURED = frozenset(
     [
         *("appendOnly", "changeDataFeed", "deletionVectors", "invariants", "timestampNtz", "v2Checkpoint"),
         *("checkConstraints", "columnMapping", "generatedColumns", "variantType", "variantType-preview"),
     ]
 )
-# What delta-rs does not commit to, and Spark's own transaction takes care of; the last row again only where used.
+# Features that delta-rs does not commit to and Spark's own transaction handles. The last row again only if used.
 _SPARK_COMMITS = frozenset(
     [
         *("clustering", "domainMetadata", "inCommitTimestamp", "rowTracking", "vacuumProtocolCheck"),
         *("typeWidening", "checkpointProtection", "variantShredding", "allowColumnDefaults", "identityColumns"),
     ]
 )
-# Another process decides who wins a version, or may.
+# Another process may decide who wins a version.
 CATALOG_MANAGED = frozenset(["catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview"])
 
-# What a column's metadata asks of whoever writes it.
+# What the metadata of a column demands from a writer.
 _COLUMN_DUTIES = {
     "delta.invariants": "has an invariant, which would go unchecked",
     "delta.generationExpression": "is generated, and the records do not hold it",
@@ -52,8 +52,8 @@ def check_features(
     configuration, features = dict(metadata.configuration), _writer_features(protocol)
     if features & CATALOG_MANAGED:
         raise Refused(
-            "the table is managed by its catalog, which decides about commits; blizzard commits to the log itself, and"
-            " would be overruled or overrule others. Use an external table.",
+            "the table is managed by its catalog, which decides about commits. blizzard commits to the log itself, so"
+            " one could overwrite the other's commits. Use an external table.",
             kind=Kind.CATALOG_MANAGED,
         )
     problem = _find_problem(schema, configuration) or _find_unknown(features, _HONOURED | _SPARK_COMMITS)
@@ -89,7 +89,7 @@ def _find_problem(schema: DeltaSchema, configuration: Mapping[str, str]) -> str 
 
 
 def _column_problems(kind: Any, prefix: str) -> Iterator[str]:
-    """What the columns below a type ask for, also inside of arrays and maps."""
+    """Demands of all columns below a type, also inside arrays and maps."""
     if not isinstance(kind, Mapping):
         return
     for field in kind.get("fields", ()):

@@ -1,6 +1,6 @@
-"""Delta's own classes in the session's JVM: what differs between delta-spark 3.3 (Scala 2.12) and 4.x (2.13) is here.
+"""Delta's own classes in the JVM. Only this module knows how delta-spark 3.3 (Scala 2.12) and 4.x (2.13) differ.
 
-Everything runs in a session cloned from the user's, with settings of its own; the user's keeps its settings.
+Everything runs in a clone of the user's session, with its own settings. The user's session keeps its settings.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 _DELTA = "org.apache.spark.sql.delta"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-# What a JVM, and py4j for a class that it could not load, say about code that was compiled against something else.
+# Messages of a JVM, or of py4j, for code that was compiled against other versions.
 _UNLINKED = re.compile(
     r"(NoSuchMethodError|NoSuchFieldError|NoClassDefFoundError|IncompatibleClassChangeError|AbstractMethodError)[^\n]*"
     r"|\S+ does not exist in the JVM"
 )
 _CONF = {
-    # No retry of its own: a commit is the version after the snapshot that was looked at, or none. With retries an
-    # append landed after a concurrent INSERT OVERWRITE and after a RESTORE (measured).
+    # No retries inside Delta: a commit becomes the version after the snapshot that was looked at, or fails. With
+    # retries an append landed after a concurrent INSERT OVERWRITE and after a RESTORE (measured).
     "spark.databricks.delta.maxCommitAttempts": "0",
     "spark.databricks.delta.postCommitHook.throwOnError": "false",
-    "spark.databricks.delta.history.metricsEnabled": "false",  # Delete asks for metrics that only a query has
+    "spark.databricks.delta.history.metricsEnabled": "false",  # Delete wants metrics that only a query has
 }
 
 
@@ -43,14 +43,14 @@ class DeltaJvm:
         self._spark_version = spark.version
         self.none = self.jvm.scala.Option.empty()
         users = spark._jsparkSession
-        # Spark 4 has an abstract SparkSession, and the real one in `classic`.
+        # In Spark 4, SparkSession is abstract, and the real class is in `classic`.
         api = self.jvm.org.apache.spark.sql
         self._sessions = api.classic.SparkSession if ".classic." in users.getClass().getName() else api.SparkSession
         with self.fitting():  # the first use of the session's extensions
             self.session = users.cloneSession()
         for key, value in _CONF.items():
             self.session.conf().set(key, value)
-        # Every part of a name is a round trip, and so is every lookup: 2,000 actions took 5 s without these.
+        # Every part of a name and every lookup is a round trip: 2,000 actions took 5 s without these caches.
         self.named = cache(self._named)
         self._to_seq = self.jvm.org.apache.spark.api.python.PythonUtils.toSeq
         with self.fitting():
@@ -58,7 +58,7 @@ class DeltaJvm:
         self._parse = self.named("actions.Action").fromJson
 
     def _named(self, name: str) -> Any:
-        """A class of Delta's, nested (`A$B`) or not; of a companion (`A$`) its one object."""
+        """A class of Delta, nested (`A$B`) or not; for a companion (`A$`) its one object."""
         found = self.jvm
         for part in f"{_DELTA}.{name}".split("."):
             found = getattr(found, part)
@@ -66,7 +66,7 @@ class DeltaJvm:
 
     @contextmanager
     def fitting(self) -> Iterator[None]:
-        """Around first uses of Delta's classes: JARs for another Spark, or another Scala, fail to link there."""
+        """Used around the first uses of Delta's classes: JARs for another Spark or Scala fail to link there."""
         from py4j.protocol import Py4JError
 
         try:
@@ -98,7 +98,7 @@ class DeltaJvm:
         return self._parse(orjson.dumps(action).decode())
 
     def write_operation(self, partition_by: Sequence[str], user_metadata: str) -> Any:
-        """DeltaOperations.Write: 4 arguments up to Delta 4.0, 7 in 4.1, 9 since 4.3; the newer ones have defaults."""
+        """DeltaOperations.Write: 4 arguments up to Delta 4.0, 7 in 4.1, 9 since 4.3. The newer ones have defaults."""
         operation, companion = self.named("DeltaOperations$Write"), self.named("DeltaOperations$Write$")
         mode = self.jvm.org.apache.spark.sql.SaveMode.Append
         arguments = [mode, self.some(self.seq(partition_by)), self.none, self.some(user_metadata)]
@@ -107,13 +107,13 @@ class DeltaJvm:
         return operation(*arguments)
 
     def delete_operation(self) -> Any:
-        """DeltaOperations.Delete: one argument in every version, and no room for user metadata."""
+        """DeltaOperations.Delete: one argument in every version, and none for user metadata."""
         return self.named("DeltaOperations$Delete")(self.seq([]))
 
     @contextmanager
     def active(self, *, user_metadata: str | None = None) -> Iterator[None]:
-        """Delta asks the thread for its session at every turn, and takes the default one where the thread has none; a
-        Python thread is one JVM thread."""
+        """Delta uses the session of the current thread, or the default session if the thread has none. One Python
+        thread is one JVM thread."""
         before = self._sessions.getActiveSession()
         self._sessions.setActiveSession(self.session)
         if user_metadata is not None:
@@ -142,7 +142,7 @@ def _require_classic(spark: SparkSession) -> None:
 def _require_delta(delta_log: Any) -> None:
     from py4j.java_gateway import JavaPackage
 
-    if isinstance(delta_log, JavaPackage):  # what py4j gives for a name that is no class
+    if isinstance(delta_log, JavaPackage):  # py4j gives this for a name that is not a class
         raise ConfigError(
             "the delta-spark committer needs Delta's JARs in the Spark session: spark-submit --packages"
             " io.delta:delta-spark_2.13:VERSION, or spark.conf.spark.jars; see blizzard doctor",

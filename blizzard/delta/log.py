@@ -1,6 +1,6 @@
-"""Reading `_delta_log` commit by commit. Reads facts and decides nothing.
+"""Reads `_delta_log` commit by commit. It reads facts and decides nothing.
 
-Goes from the newest commit backwards, so that the cost is the scan window and not the history.
+Reading goes from the newest commit backwards, so that it can stop early.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def commit_name(version: int) -> str:
 
 
 def read_commit(store: Store, version: int) -> CommitFacts | None:
-    """One commit, or None where its JSON is not there (cleaned up)."""
+    """One commit. None: its JSON is not there (cleaned up)."""
     content = store.read(commit_name(version))
     if content is None:
         return None
@@ -35,10 +35,10 @@ def read_commit(store: Store, version: int) -> CommitFacts | None:
     txns, removes_rows = [], False
     try:
         for line in lines:
-            # Adds are most of a large commit and of no interest here.
+            # Adds are most of a large commit and are not needed here.
             if not line or line.startswith(b'{"add"'):
                 continue
-            # A compaction removes thousands of files, and none of their rows.
+            # A compaction removes thousands of files but no rows.
             if line.startswith(b'{"remove"') and (removes_rows or b'"dataChange":false' in line):
                 continue
             action = orjson.loads(line)
@@ -46,7 +46,7 @@ def read_commit(store: Store, version: int) -> CommitFacts | None:
                 removes_rows |= action["remove"].get("dataChange") is not False
             elif "txn" in action:
                 txns.append(txn_of(action["txn"]))
-            elif isinstance(action.get("commitInfo"), dict):  # it may be any JSON; another kind of it says nothing
+            elif isinstance(action.get("commitInfo"), dict):  # it may be any JSON; other forms say nothing
                 info = action["commitInfo"]
         operation, mode = _operation(info)
         return CommitFacts(
@@ -65,7 +65,7 @@ def read_commit(store: Store, version: int) -> CommitFacts | None:
 
 
 def read_file_actions(store: Store, version: int) -> FileActions | None:
-    """What one commit did to the files and the metadata; None where its JSON is not there."""
+    """What one commit did to files and metadata. None: its JSON is not there."""
     content = store.read(commit_name(version))
     if content is None:
         return None
@@ -94,7 +94,7 @@ def _damaged(store: Store, version: int, error: Exception) -> Refused:
 
 
 def commit_identity(store: Store, version: int) -> tuple[Any, ...] | None:
-    """What tells a commit file from another of the same name; None where it has been cleaned up."""
+    """Differs between two commit files of the same name. None: the file was cleaned up."""
     return store.identity(commit_name(version))
 
 
@@ -103,7 +103,7 @@ def _text(value: Any) -> str | None:
 
 
 def txn_of(fields: Any) -> Txn:
-    """Raises TypeError where no Delta reader could take it."""
+    """Raises TypeError or KeyError for a Txn that no Delta reader can take."""
     app_id, version, last_updated_ms = fields["appId"], fields["version"], fields.get("lastUpdated")
     if type(app_id) is not str or type(version) is not int or type(last_updated_ms) not in (int, NoneType):
         raise TypeError("a txn with a field of the wrong type")
@@ -117,12 +117,12 @@ def _path_of(action: Any) -> str:
 
 
 def _timestamp(value: Any) -> int:
-    """Any writer may put anything there. 0: it does not say when."""
+    """Any writer may put anything there. 0: the time is not known."""
     return value if type(value) is int and 0 <= value <= _MAX_TIMESTAMP_MS else 0
 
 
 def _operation(info: dict[str, Any]) -> tuple[str, str | None]:
-    """Operation and mode. Where the parameters cannot be read, nothing says what the operation did."""
+    """Operation and mode. Empty if the parameters cannot be read: then nothing says what the operation did."""
     operation, parameters = info.get("operation"), info.get("operationParameters")
     if not isinstance(operation, str) or not isinstance(parameters, dict | NoneType):
         return "", None
@@ -136,7 +136,7 @@ def _parameters(info: dict[str, Any]) -> dict[str, Any]:
 
 
 def _predicate(info: dict[str, Any]) -> str | None:
-    """Spark writes a list as text, and `[]` where there is no condition."""
+    """Spark writes a list as text, and `[]` if there is no condition."""
     predicate = _parameters(info).get("predicate")
     return str(predicate) if predicate is not None and str(predicate).strip() not in ("", "[]") else None
 
@@ -156,7 +156,7 @@ def scan_back(store: Store, newest: int) -> Iterator[CommitFacts]:
 
 
 def commits_between(store: Store, after: int, up_to: int) -> tuple[CommitFacts, ...]:
-    """Every commit in (after, up_to], newest first; a gap is refused, since what it hides may matter."""
+    """Every commit in (after, up_to], newest first. A gap is refused: the missing commit may matter."""
     commits = []
     for version in range(up_to, after, -1):
         commit = read_commit(store, version)
@@ -171,7 +171,7 @@ def commits_between(store: Store, after: int, up_to: int) -> tuple[CommitFacts, 
 
 
 def newest_commit(store: Store, at_least: int) -> int:
-    """The newest version whose JSON exists, starting from one that is known. Costs one probe per new commit."""
+    """The newest version whose JSON exists, counted up from a known one. Costs one probe per new commit."""
     version = at_least
     while store.stat(commit_name(version + 1)) is not None:
         version += 1
@@ -179,5 +179,5 @@ def newest_commit(store: Store, at_least: int) -> int:
 
 
 def sync_commit(store: Store, version: int) -> None:
-    """Put a commit on the disk, entry and folder: delta-rs leaves that to the operating system."""
+    """Sync a commit file and its folder to disk: delta-rs leaves that to the operating system."""
     store.sync(commit_name(version), LOG_FOLDER)

@@ -1,4 +1,4 @@
-"""Which file of a log keeps a table from being opened, so that a person knows what to restore."""
+"""Finds the log file that prevents opening a table, so that a person knows what to restore."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*")
 
 
 def find_log_trouble(store: Store) -> Refused | None:
-    """The first commit that is missing or damaged after the newest checkpoint, if that is the trouble."""
+    """The first commit after the newest checkpoint that is missing or damaged. None: there is none."""
     names = [file.path.removeprefix(f"{LOG_FOLDER}/") for file in store.walk(LOG_FOLDER)]
     commits = {int(found[1]) for name in names if (found := _COMMIT.fullmatch(name))}
     covered = max((int(found[1]) for name in names if (found := _CHECKPOINT.fullmatch(name))), default=-1)

@@ -1,4 +1,4 @@
-"""Where a Delta table is, or will be: opened, or made with the fence of its first pipeline."""
+"""Where a Delta table is or will be. Opens it, or creates it with the fence of its first pipeline."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from blizzard.text.plain import plain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaRsPlace:
-    """A folder, or a prefix of a bucket, that is or will be a Delta table."""
+    """A folder or a bucket prefix that is or will be a Delta table."""
 
     root: str
     schema: DeltaSchema | None  # for creating it
@@ -77,7 +77,7 @@ class DeltaRsPlace:
                     f"the table at {self.root} could not be created: no space left", kind=Kind.DISK_FULL
                 ) from e
             if not is_local(self.root):
-                self._require_made(e)  # the network's word on it says nothing
+                self._require_made(e)  # an error of the network does not say whether it was made
                 return
             raise ConfigError(f"the table at {self.root} could not be created: {e}", kind=Kind.TABLE_CREATE) from e
         except DeltaError as e:
@@ -86,8 +86,8 @@ class DeltaRsPlace:
         log.sync_commit(store, 0)
 
     def _require_made(self, error: Exception) -> None:
-        """Another driver made the table first, or we did and never heard of it. Its schema is looked at like any other
-        table's; how columns are filled and which ones partition it is not part of that."""
+        """Another driver made the table first, or we did and the answer was lost. The run compares its schema later,
+        but not its partition columns and derived columns: they are compared here."""
         made = self.open()
         if made is None and isinstance(error, OSError):
             raise Temporary(

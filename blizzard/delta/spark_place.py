@@ -1,4 +1,4 @@
-"""Where a table is that the session's own Delta commits to: a path, or a name in the session's catalog."""
+"""Where a table of the delta-spark committer is: a path, or a name in the session's catalog."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class DeltaSparkPlace(DeltaRsPlace):
         return DeltaSparkTable(self.root, handle, self.session, self.access, is_sole_writer=self.is_sole_writer)
 
     def create(self, pipeline: str) -> None:
-        """By the session's Delta, so that its log store has the first word as well as the last."""
+        """Created by the session's Delta, so that its log store arbitrates the first commit too."""
         if self.schema is None:
             raise ConfigError("a new table needs a schema", kind=Kind.SCHEMA)
         spark = self.session()
@@ -66,7 +66,7 @@ class DeltaSparkPlace(DeltaRsPlace):
                 transaction.updateMetadata(jvm.action({"metaData": self._metadata()}), False)
                 operation = jvm.write_operation(self.partition_by, "blizzard: table made")
                 transaction.commit(jvm.seq([jvm.action({"txn": fence})]), operation)
-        except Exception as e:  # another driver may have been faster, or the answer may be lost: the log says which
+        except Exception as e:  # another driver may have been faster, or the answer was lost: look into the log
             made = self.open()
             if made is None:
                 raise Temporary(
@@ -89,7 +89,7 @@ class DeltaSparkPlace(DeltaRsPlace):
 
 
 def is_catalog_name(table: str) -> bool:
-    """`db.events`, or anything after `catalog:`; a path that exists is a path."""
+    """`db.events`, or anything after `catalog:`. A path that exists is never a name."""
     return table.startswith(_PREFIX) or (_NAME.fullmatch(table) is not None and not os.path.exists(table))
 
 
@@ -109,8 +109,8 @@ def resolve_name(spark: SparkSession, table: str) -> str:
     features = set(detail.get("tableFeatures") or ())
     if features & CATALOG_MANAGED:
         raise Refused(
-            f"{name} is managed by its catalog, which decides about commits; blizzard commits to the log itself, and"
-            f" would be overruled or overrule others. Use an external table.",
+            f"{name} is managed by its catalog, which decides about commits. blizzard commits to the log itself, so one"
+            f" could overwrite the other's commits. Use an external table.",
             kind=Kind.CATALOG_MANAGED,
         )
     return locate(str(detail["location"]), what="table")

@@ -1,8 +1,8 @@
-"""A Delta table committed to through the session's own Delta JARs: its LogStore decides, its table features are kept.
+"""A Delta table through the session's own Delta JARs: its LogStore arbitrates, its table features are kept.
 
-Facts are read from the log files as with delta-rs, which costs no Spark job; only commits go through the JVM. One call
-is one attempt at the version after the snapshot that `refresh` took, and an exception never says whether it landed:
-hooks run after the commit, in the same call.
+Facts are read from the log files as with delta-rs, which costs no Spark job. Only commits go through the JVM. One call
+is one attempt at the version after the snapshot that `refresh` took. An exception never says whether it landed: hooks
+run after the commit, in the same call.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ from blizzard.store.uri import is_local
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# What delta-rs leaves as it is in a path. With an unencoded one a commit lands, and the table is unreadable (measured).
+# Characters that delta-rs does not encode in a path. With an unencoded path a commit lands, but the table cannot be
+# read any more (measured).
 _PATH_SAFE = "/=:@!$&'()*+,;-._~"
 _CHECKPOINT_EVERY = 100
 
 
 class DeltaSparkTable(DeltaRsTable):
-    """`session` is the running session's; it is connected to when the table is opened."""
+    """`session` gives the running Spark session. It is called when the table is opened."""
 
     def __init__(
         self,
@@ -60,13 +61,13 @@ class DeltaSparkTable(DeltaRsTable):
         check_features(self.schema, self._handle.protocol(), self._handle.metadata(), committer="delta-spark")
 
     def refresh(self) -> None:
-        """The session first: a log store may only then make the newest commit a file that others see."""
+        """Updates the session first: some log stores make the newest commit visible as a file only then."""
         with self._jvm.active():
             self._snapshot = self._log.update(False, self._jvm.none, self._jvm.none)
             seen = int(self._snapshot.version())
         super().refresh()
         if seen != self.version:
-            # A commit between the two looks; what the session sees must be what was looked at.
+            # Somebody committed between the two looks. Both must see the same version.
             with self._jvm.active():
                 self._snapshot = self._log.update(False, self._jvm.none, self._jvm.none)
                 seen = int(self._snapshot.version())
@@ -89,7 +90,7 @@ class DeltaSparkTable(DeltaRsTable):
         self._checkpoint_now_and_then()
 
     def _remove(self, request: CommitRequest) -> None:
-        """Made from the snapshot's own files: deletion vectors, row ids and statistics come along."""
+        """The Removes are made from the snapshot's own files, with deletion vectors, row ids and statistics."""
         paths = [str(add["path"]) for add in request.removes]
         with self._jvm.active():
             column = self._jvm.jvm.org.apache.spark.sql.functions.col("path")
@@ -123,7 +124,7 @@ class DeltaSparkTable(DeltaRsTable):
             yield self._jvm.action({"txn": txn})
 
     def _checkpoint_now_and_then(self) -> None:
-        """Without the hook nobody else makes one. That it fails is no reason to doubt the commit before it."""
+        """Needed because `start_transaction` removes Delta's own hook. If this fails, the commit still counts."""
         if (self.version + 1) % _CHECKPOINT_EVERY:
             return
         with self._jvm.active():
@@ -134,7 +135,7 @@ class DeltaSparkTable(DeltaRsTable):
     def add_columns(self, schema: DeltaSchema, *, pipeline: str) -> None:
         before = self.schema_fingerprint
         self.refresh()
-        # The whole schema is written, so that a column somebody else has added since would be overwritten.
+        # The whole schema is written. A column that somebody else added since would be lost.
         if self.schema_fingerprint == before != fingerprint(schema):
             stamp = f"blizzard-schema:{pipeline}"
             with self._jvm.active():
@@ -161,7 +162,7 @@ def open_log(jvm: DeltaJvm, spark: Any, root: str) -> Any:
 
 
 def log_store_of(jvm: DeltaJvm, delta_log: Any) -> str:
-    """The class that decides who wins a version."""
+    """The name of the class that decides who wins a version."""
     with jvm.active():
         store = delta_log.store()
         if store.getClass().getSimpleName() == "DelegatingLogStore":
@@ -172,13 +173,12 @@ def log_store_of(jvm: DeltaJvm, delta_log: Any) -> str:
 
 
 def start_transaction(jvm: DeltaJvm, delta_log: Any, snapshot: Any, *app_ids: str) -> Any:
-    """On the snapshot that was looked at, not on a newer one."""
+    """Starts on the snapshot that was looked at, not on a newer one."""
     transaction = delta_log.startTransaction(jvm.none, jvm.some(snapshot))
-    # What txnVersion does, without the three Spark jobs it costs: a commit since then that has one of these appIds is a
-    # conflict.
+    # As txnVersion does, but without its three Spark jobs: a commit since then with one of these appIds is a conflict.
     for app_id in app_ids:
         getattr(transaction.readTxn(), "$plus$eq")(app_id)
-    # Delta's own checkpoint hook also cleans up the log, which has no switch of its own.
+    # Delta's checkpoint hook also cleans up the log, and that cannot be switched off.
     hooks = transaction.postCommitHooks()
     at = hooks.indexOf(jvm.named("hooks.CheckpointHook$"))
     if at >= 0:
@@ -187,7 +187,7 @@ def start_transaction(jvm: DeltaJvm, delta_log: Any, snapshot: Any, *app_ids: st
 
 
 def spark_root(root: str, spark: Any) -> str:
-    """The root as this session's Hadoop takes it: `s3://` is a file system of EMR's own, elsewhere it is `s3a://`."""
+    """The root as this session's Hadoop takes it: `s3://` if it has that file system (EMR), else `s3a://`."""
     if not root.startswith("s3://"):
         return root
     configuration = spark.sparkContext._jsc.hadoopConfiguration()

@@ -1,4 +1,4 @@
-"""A Delta table through delta-rs: open, create, observe, append.
+"""A Delta table through delta-rs: observe it, append to it, add columns. `place.py` opens and creates it.
 
 `append` is one attempt and never judges its own outcome. Commits here never clean up the log.
 """
@@ -56,11 +56,11 @@ from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.local import require_writable
 from blizzard.store.uri import delta_uri, is_local
 
-# One unique appId per commit grows every Delta checkpoint for ever (2,000 commits: 692 KB) unless they expire.
+# Every commit has its own appId. Unless they expire, every Delta checkpoint grows for ever (2,000 commits: 692 KB).
 TXN_RETENTION = "interval 14 days"
 RETENTION_KEY = "delta.setTransactionRetentionDuration"
 _LOOKS_AT_ONCE = 8
-# What tasks call the Parquet files they write.
+# Names of the Parquet files that tasks write.
 OUR_FILES = re.compile(r"blizzard-\w+-\d{8}-")
 _INTERVAL = re.compile(r"\s*(?:interval\s+)?(\d+)\s+(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
 _UNIT_MS = {"second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
@@ -112,7 +112,7 @@ class DeltaRsTable:
     @property
     def indexed_columns(self) -> int:
         if "delta.dataSkippingStatsColumns" in self.configuration:
-            return -1  # it may name any column, and readers count on the named ones
+            return -1  # it may name any column, and readers rely on the named ones
         if "clustering" in (self._handle.protocol().writer_features or ()):
             return -1  # it may be clustered by any column, and those must have statistics
         value = self.configuration.get("delta.dataSkippingNumIndexedCols", "32")
@@ -135,7 +135,7 @@ class DeltaRsTable:
         return found
 
     def ddl_at(self, version: int) -> str | None:
-        """The schema as it was in this version; None where that version can no longer be opened."""
+        """The schema of this version. None: that version can no longer be opened."""
         schema = self.schema_at(version)
         return None if schema is None else show_type(schema)
 
@@ -170,7 +170,7 @@ class DeltaRsTable:
             require_writable(f"{self._root}/{log.LOG_FOLDER}")
 
     def refresh(self) -> None:
-        # A handle only looks for newer versions. In a table that was dropped and made anew it would find some.
+        # A handle only looks for newer versions. If the table was dropped and created again, it would find some.
         if log.commit_identity(self._store, self.version) != self._newest_seen:
             raise Refused(
                 f"version {self.version} of the table at {self._root} is no longer the commit that was read: the table"
@@ -185,15 +185,15 @@ class DeltaRsTable:
 
     def observe(self, pipeline: str, *, scan_commits: int) -> TableFacts:
         fence = self.fence(pipeline)
-        # Without a retention the snapshot remembers every fence there ever was, and None means none.
+        # Without a retention the snapshot keeps every fence for ever, so None means that there never was one.
         definitive = fence is None and not self.txns_expire
         commits: list[CommitFacts] = []
         needed_down_to: int | None = None
         at_most: float = float("inf")
         for commit in self._recent(scan_commits) if definitive else self.scan_back():
             commits.append(commit)
-            # A damaged payload does not end the search: one before it and the ledgers since may replace it, and if one
-            # of them is a rollback, it has to be one from before the sequence that was gone back to.
+            # A damaged payload does not end the search: an older one and the ledgers since may replace it. If a
+            # rollback lies between, the older one must not be newer than the sequence that it went back to.
             sound = pipelines_of([commit]).get(pipeline)
             if sound is None and (target := rolled_back_to(commit, pipeline)) is not None:
                 at_most = min(at_most, target)
@@ -204,7 +204,7 @@ class DeltaRsTable:
         facts = TableFacts(
             version=self.version,
             table_id=self.table_id,
-            # With the beginning of the log gone, an empty table may be one that everything was deleted from.
+            # If the beginning of the log is gone, an empty table may be one from which everything was deleted.
             has_data=bool(fence) or self._has_files() or (not definitive and not _is_whole(commits)),
             fence=fence,
             commits=tuple(commits),
@@ -224,15 +224,15 @@ class DeltaRsTable:
                 break  # cleaned up meanwhile
             found.append((commit, actions))
             sequence = fence_version(commit, pipeline)
-            # After a RESTORE any version may be the one whose files are back.
+            # After a RESTORE the files of any older version may be back.
             needs_all |= sequence is None and rewrites_table(commit)
             if not needs_all and sequence is not None and sequence <= back_to:
                 break
         return self._with_base(found) if found else None
 
     def _with_base(self, found: list[tuple[CommitFacts, FileActions]]) -> History:
-        """From the oldest of these commits on, or else from the first that still has a Delta checkpoint to stand on:
-        commits before it say nothing about what the table held."""
+        """From the oldest of these commits on, if its files can be read. Else from the first commit with a Delta
+        checkpoint: without one, nobody knows which files the table had."""
         base = self._paths_at(found[-1])
         for version in sorted(checkpoint_versions(self._store)) if base is None else ():
             if found[-1][0].version < version <= found[0][0].version:
@@ -252,7 +252,7 @@ class DeltaRsTable:
             return None
 
     def _with_the_rest(self, facts: TableFacts) -> TableFacts:
-        """For a pipeline without a position in the commits: what else could know it."""
+        """For a pipeline without a position in the commits: look at the Delta checkpoint and at the data files."""
         paths = self._handle.get_add_actions().column("path").to_pylist()
         facts = replace(facts, has_own_files=any(OUR_FILES.match(path.rsplit("/", 1)[-1]) for path in paths))
         checkpoint = None if _is_whole(facts.commits) else self.newest_checkpoint()
@@ -268,7 +268,7 @@ class DeltaRsTable:
         return read_newest_checkpoint(self._store, self.version)
 
     def _recent(self, scan_commits: int) -> Iterator[CommitFacts]:
-        """So many commits, and in any case all those that no Delta checkpoint covers."""
+        """At least this many commits, and all those that no Delta checkpoint covers."""
         covered: int | None = None
         for number, commit in enumerate(self.scan_back(), 1):
             yield commit
@@ -279,13 +279,13 @@ class DeltaRsTable:
                 return
 
     def standings(self, *, scan_commits: int | None = None) -> dict[str, Standing]:
-        """Where each pipeline stands; with `scan_commits`, not all of the log is read for it: what has expired since
-        is left out."""
+        """Where each pipeline stands. With `scan_commits` only the newest commits and the Delta checkpoint are read: a
+        position that has expired from the checkpoint is left out."""
         commits = list(self.scan_back() if scan_commits is None else self._recent(scan_commits))
         return standings_of(commits, None if _is_whole(commits) else self.newest_checkpoint())
 
     def size(self) -> tuple[int, int, int | None]:
-        """Data files, their bytes, and their rows as the statistics have it: None where a file has none."""
+        """Number of data files, their bytes, and their rows by the statistics. None: a file has no statistics."""
         actions = self._handle.get_add_actions()
         rows = actions.column("num_records").to_pylist() if "num_records" in actions.schema.names else []
         sizes = actions.column("size_bytes").to_pylist()
@@ -308,11 +308,11 @@ class DeltaRsTable:
         return next((c.name for c in columns if c.derivation == Provenance(fact="sequence")), None)
 
     def read_column(self, name: str) -> Iterator[pa.Array]:
-        """The values of one column in every data file that has it. A deletion vector is not asked: rows that it hides
-        are read as well."""
+        """The values of one column in every data file that has it. Deletion vectors are ignored: rows that they hide
+        are read too."""
         for path in self.active_files():
             with self._store.open_seekable(path) as content, pq.ParquetFile(content) as file:
-                if name in file.schema_arrow.names:  # else written by somebody else
+                if name in file.schema_arrow.names:  # files of other writers may lack it
                     yield from (batch.column(0) for batch in file.iter_batches(columns=[name]))
 
     def _has_files(self) -> bool:
@@ -320,7 +320,7 @@ class DeltaRsTable:
 
     def commits_after(self, version: int) -> tuple[CommitFacts, ...]:
         """All commits after `version` up to the newest in the log, which may be newer than this handle."""
-        # The handle may know of versions behind a gap, which a probe forward would not find.
+        # The handle may know versions behind a gap, which counting up would not find.
         newest = max(self.version, log.newest_commit(self._store, max(version, 0)))
         return log.commits_between(self._store, version, newest)
 
@@ -355,9 +355,9 @@ class DeltaRsTable:
             partition_by=list(partition_by),
             commit_properties=CommitProperties(
                 app_transactions=txns,
-                # Without the last two, Spark takes an append for a commit that has read the table.
+                # Without the last two, Spark believes that this append has read the table.
                 custom_metadata={"userMetadata": request.ledger, "isBlindAppend": True, "readVersion": self.version},
-                # The version after the one that was looked at, or none: what landed in between has to be looked at.
+                # The version after the one that was looked at, or none: commits in between must be looked at first.
                 max_commit_retries=0,
             ),
             post_commithook_properties=_HOOKS,
@@ -365,8 +365,8 @@ class DeltaRsTable:
         reach("commit.answer")
 
     def _commit_by_hand(self, request: CommitRequest) -> None:
-        """delta-rs has no call that removes given files, and its retries would go past a commit that rewrote one of
-        them. An atomic create of the very next version does neither."""
+        """delta-rs has no call that removes given files, and its retries would ignore that a commit has rewritten one
+        of them. So the very next version is created atomically, or not at all."""
         content = removing_commit(request, read_version=self.version)
         reach("commit.during")
         if not self._store.put_if_absent(log.commit_name(self.version + 1), content):
@@ -374,7 +374,7 @@ class DeltaRsTable:
         reach("commit.answer")
 
     def add_columns(self, schema: DeltaSchema, *, pipeline: str) -> None:
-        """A commit of its own: delta-rs leaves the metadata as it is when it appends. A crash after it leaves a column
+        """A separate commit: delta-rs does not change the metadata when it appends. A crash after it leaves a column
         that is null everywhere."""
         self.refresh()
         now = {field["name"]: field for field in self.schema["fields"]}
@@ -396,7 +396,7 @@ class DeltaRsTable:
         log.sync_commit(self._store, version)
 
 
-# Log cleanup by a writer has corrupted tables (delta-rs#2174, #3692); retention is the table owner's business.
+# Log cleanup by a writer has corrupted tables (delta-rs#2174, #3692). Retention is up to the table's owner.
 _HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 
 
@@ -405,7 +405,7 @@ def open_handle(root: str, access: Access, *, version: int | None = None) -> Del
 
 
 def partition_values(file: DataFile, partition_by: tuple[str, ...]) -> dict[str, str | None]:
-    # delta-rs commits a file that lacks a value, and reads null for it.
+    # delta-rs would commit a file without its partition value, and then read null.
     if tuple(name for name, _ in file.partition_values) != partition_by:
         now = ", ".join(partition_by) or "nothing"
         raise Refused(f"{file.path} was written before the table was partitioned by {now}", kind=Kind.TABLE_REPLACED)

@@ -1,6 +1,6 @@
-"""The records in quarantine: counted, shown, exported, deleted. Needs no Spark, and holds only a few of them at a time.
+"""Counts, shows, exports and deletes records in quarantine. Needs no Spark, and holds only a few records at a time.
 
-Replaying them is in `replay.py`.
+Replaying them is in `operate/replay.py`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Group:
     source_file: str
     error_kind: str
     records: int
-    complete: int  # those whose bytes are all there, so that they can be exported and replayed
+    complete: int  # those with all their bytes, so that they can be exported and replayed
     first_sequence: int
     last_sequence: int
     oldest: datetime
@@ -93,7 +93,7 @@ def count_records(quarantine: DeltaRsQuarantine, selection: Selection) -> int:
 
 
 def count_of_others(quarantine: DeltaRsQuarantine, selection: Selection, table_id: str | None) -> int:
-    """Those of these records that no replay into this table takes."""
+    """How many of these records belong to other tables: a replay into this table does not take them."""
     if table_id is None:
         return 0
     return count_records(quarantine, selection) - count_records(quarantine, replace(selection, table_id=table_id))
@@ -132,7 +132,7 @@ class Exported:
 
 
 def export_records(quarantine: DeltaRsQuarantine, selection: Selection, out: IO[bytes], *, raw: bool) -> Exported:
-    """Write the lines as they were, or with `raw` False everything that is known of each record as JSON."""
+    """Write the lines as they were, or with `raw` False all that is known about each record, as JSON."""
     written = cut = files = 0
     for record in records(quarantine, selection):
         if raw and not record["complete"]:
@@ -144,14 +144,14 @@ def export_records(quarantine: DeltaRsQuarantine, selection: Selection, out: IO[
 
 
 def _line(record: Record) -> bytes:
-    """Its byte order mark stays behind: in the middle of another file it would be an error."""
+    """The line without a byte order mark: in the middle of another file it would be an error."""
     line: bytes = record["raw"]
     return line.removeprefix(BOM_UTF8) if record["line"] == 1 else line
 
 
 @contextmanager
 def new_file(path: str, *, overwrite: bool) -> Iterator[IO[bytes]]:
-    """A file that is there when it is complete and on the disk, and not before."""
+    """A file that appears only when it is complete and on disk."""
     if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path)):
         raise ConfigError(f"--out {path}: not a file in a folder that exists", kind=Kind.USAGE)
     try:
@@ -177,17 +177,17 @@ def moment_before(clock: Clock, age: timedelta) -> datetime:
 
 
 def purge_app_id(table_id: str | None) -> str:
-    """Of the Txn that says that somebody has purged records of this table, or of all."""
+    """The Txn that says that records of this table, or of all tables, were purged."""
     return _PURGE_APP_ID if table_id is None else f"{_PURGE_APP_ID}:{table_id}"
 
 
 def purge(quarantine: DeltaRsQuarantine, selection: Selection) -> int:
-    """Delete the selected records for ever. What a commit has left pending is not here yet, and is not touched."""
+    """Delete the selected records for ever. Pending records are not in the table yet and are not touched."""
     return quarantine.delete(selection, app_id=purge_app_id(selection.table_id))
 
 
 def purge_older(quarantine: DeltaRsQuarantine, days: int, *, pipeline: str, table_id: str) -> int:
-    """Delete what this pipeline has had in quarantine for more than this many days, on behalf of this table. What
-    others keep there is their business."""
+    """Delete the records of this pipeline and table that are in quarantine for more than this many days. Records of
+    others stay."""
     before = moment_before(quarantine.clock, timedelta(days=days))
     return purge(quarantine, Selection(pipeline=pipeline, table_id=table_id, before=before))

@@ -1,4 +1,4 @@
-"""Files of the quarantine table: read a few records at a time, and counted without being opened where that can be."""
+"""Reads files of the quarantine table a few records at a time, and counts records without opening files if possible."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _READ_ROWS = 10_000
 
 
 def read_rows(store: Store, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """The records of one file, a few at a time; a column that an older version did not write is null."""
+    """The records of one file, a few at a time. A column that an older version did not write is null."""
     schema = pa.schema([ARROW_SCHEMA.field(column) for column in columns])
     with store.open_seekable(name) as content, pq.ParquetFile(content) as file:
         there = [column for column in columns if column in file.schema_arrow.names]
@@ -31,7 +31,7 @@ def read_rows(store: Store, name: str, columns: Sequence[str]) -> Iterator[pa.Ta
 
 
 def count_by_stats(add: Mapping[str, Any], chosen: Selection) -> int | None:
-    """The selected records of a file, from its statistics; None where they do not tell."""
+    """The number of selected records of a file, from its statistics. None: they do not say."""
     rows = add.get("num_records")
     if rows is None or add.get("null_count.orphaned") != rows:
         return None

@@ -1,4 +1,4 @@
-"""What a quarantine table says of a pipeline and a table, and what is told where that does not go with the position."""
+"""What a quarantine table says about a pipeline and a table, and the error if that does not fit the position."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from blizzard.errors import OutOfStep
 
 
 def lost_app_id(pipeline: str, table_id: str, sequence: int) -> str:
-    """Txns outlive the commits they came in. This one is there where bad records of a sequence were given up."""
+    """The Txn that says that bad records of a sequence were given up. Txns stay when their commits are cleaned up."""
     return f"blizzard-dlq-lost:{pipeline}:{table_id}:{sequence}"
 
 
@@ -39,7 +39,7 @@ def out_of_step(kind: Kind, message: str, root: str, position: Position) -> OutO
         " is deleted:",
     }[kind]
     return OutOfStep(
-        f"the quarantine table at {root} does not go with this table's position of pipeline {position.pipeline!r}:"
+        f"the quarantine table at {root} does not fit this table's position of pipeline {position.pipeline!r}:"
         f" {message}. Nothing was read. {way_out} blizzard dlq realign --pipeline {shlex.quote(position.pipeline)},"
         f" with the same --table and configuration.",
         kind=kind,

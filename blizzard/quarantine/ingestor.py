@@ -1,4 +1,4 @@
-"""Stands where a run has its Spark job: the lines of the chosen records, parsed in this process."""
+"""Takes the place of the Spark job in a replay: parses the lines of the chosen records in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which records a commit takes out of quarantine: those a replay took, or those of batches that were taken back."""
+"""Decides which records a commit takes out of quarantine: replayed ones, or those of batches taken back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from blizzard.tasks.quarantine import Selection
 
 
 def leaving_rows(position: Position) -> Selection | None:
-    """The records that the commit of this state takes out of quarantine: replayed, or of batches taken back."""
+    """The records that the commit of this position takes out of quarantine. None: it takes out none."""
     if position.quarantine.rolled_back is not None:
         first, last = position.quarantine.rolled_back
         return Selection(
@@ -21,7 +21,7 @@ def leaving_rows(position: Position) -> Selection | None:
 
 
 def replay_marks(selection: Selection) -> dict[str, str]:
-    """What a replay's state says of the records it took."""
+    """How the position of a replay names the records it took."""
     marks = {
         "from": selection.from_sequence,
         "through": selection.through_sequence,
@@ -41,11 +41,11 @@ def replayed_rows(position: Position) -> Selection:
 
 
 def rows_of_replay(marks: Mapping[str, str], *, pipeline: str, table_id: str, sequence: int) -> Selection:
-    """The records a replay took. Those it could not mend come back with the replay's own, higher sequence."""
+    """The records a replay took. Those that are still bad come back with the replay's own, higher sequence."""
     unknown = marks.keys() - {"from", "through", "source_file", "error_kind"}
     if unknown or "through" not in marks:
         raise Refused(
-            f"the checkpoint of sequence {sequence} took records from quarantine in a way this version of blizzard does"
+            f"the position of sequence {sequence} took records from quarantine in a way this version of blizzard does"
             f" not know ({', '.join(sorted(unknown)) or 'no through'}). Run the version that wrote it.",
             kind=Kind.NEWER_CHECKPOINT,
         )

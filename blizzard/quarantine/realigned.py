@@ -1,6 +1,6 @@
-"""The quarantine table as a realignment sees it: its records held against a history, orphans marked, missing added.
+"""Compares the quarantine table with a table's history: marks orphaned records and adds missing ones.
 
-Marks are a column, so that they outlive the log and every rewrite of the files. No record is ever deleted here.
+Marks are in a column, so that they survive log cleanup and rewrites of files. No record is ever deleted here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _JUDGED_BY = [*_PLACE, "pipeline", "table_id", "complete", "orphaned"]
 
 @dataclass(frozen=True, kw_only=True)
 class QuarantineView:
-    """One version of the quarantine table, and the history that one pipeline and table have."""
+    """One version of the quarantine table, and the history of one pipeline and table."""
 
     quarantine: DeltaRsQuarantine
     table: DeltaTable
@@ -45,7 +45,7 @@ class QuarantineView:
 
     @property
     def replays(self) -> list[Selection]:
-        """What the replays of this history made rows of the table. Each took only what came before it."""
+        """The records that replays of this history turned into rows. Each took only records from before it."""
         given = {"pipeline": self.pipeline, "table_id": self.table_id}
         return [
             replace(rows_of_replay(link.replayed, **given, sequence=link.sequence), orphaned=None)
@@ -58,7 +58,7 @@ class QuarantineView:
 
 
 def count_batches(view: QuarantineView) -> Counter[tuple[int, str]]:
-    """How many records there are of each batch, orphans too; by the run where an older version wrote them."""
+    """How many records there are of each batch, orphans included. By the run if an older version wrote them."""
     found: Counter[tuple[int, str]] = Counter()
     for rows in view.rows():
         found.update((sequence, batch_id or run_id) for sequence, batch_id, run_id in _tuples(rows, _BATCH))
@@ -67,7 +67,7 @@ def count_batches(view: QuarantineView) -> Counter[tuple[int, str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """What has to change about the marks, in SQL: which records become orphans, and which are none any more."""
+    """How the marks must change, in SQL: which records become orphans, and which are no longer orphans."""
 
     orphaned: int = 0
     live_again: int = 0
@@ -110,7 +110,7 @@ def find_marks(view: QuarantineView) -> Marks:
 
 
 def _live(rows: pa.Table, is_live: Any, replays: Sequence[Selection]) -> Any:
-    """Of the rows, those whose batch counts and which no replay has made rows of the table."""
+    """Marks the rows whose batch counts and that no replay has turned into rows of the table."""
     keys = list(_tuples(rows, _BATCH))
     known = {key: is_live(*key) for key in set(keys)}
     live = pa.array([known[key] for key in keys], pa.bool_())
@@ -120,7 +120,7 @@ def _live(rows: pa.Table, is_live: Any, replays: Sequence[Selection]) -> Any:
 
 
 def _of_batches(keys: Iterable[tuple[int, str | None, str]]) -> str:
-    """One list each, however many batches there are: a chain of ORs would be as deep as it is long."""
+    """Two IN lists, however many batches there are: a chain of ORs would nest too deep."""
     keys = sorted(keys, key=str)
     named = [literal(batch_id) for _, batch_id, _ in keys if batch_id is not None]
     older = [literal(f"{sequence}/{run_id}") for sequence, batch_id, run_id in keys if batch_id is None]
@@ -147,7 +147,7 @@ def commit_marks(view: QuarantineView, marks: Marks, head: CommitProperties | No
 
 
 def add_missing(view: QuarantineView, files: Sequence[str], head: CommitProperties) -> int:
-    """Copy what is live and not there from these files into a new one, and commit it together with the new head."""
+    """Copy records that are live and missing from these files into a new one. Commit it together with the new head."""
     is_live, replays, store = view.chain.liveness(), view.replays, view.quarantine.store
     there: Counter[tuple[Any, ...]] = Counter()
     for rows in view.rows():
@@ -174,7 +174,7 @@ def _is_new(key: tuple[Any, ...], there: Counter[tuple[Any, ...]]) -> bool:
 
 
 def _same_head(view: QuarantineView) -> CommitProperties:
-    """Written once more as it is: whoever settles at the same time conflicts with it."""
+    """The head, written once more unchanged: a settle at the same time then conflicts with it."""
     facts = facts_of(view.table, view.pipeline, view.table_id)
     return view.quarantine.stamp_of(view.pipeline, view.table_id, facts.sequence or 0, facts.head or 0)
 

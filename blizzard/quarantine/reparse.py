@@ -1,4 +1,4 @@
-"""Records from quarantine, parsed once more: each becomes a row of the table or goes back, none gets lost between."""
+"""Parses records from quarantine once more. Each becomes a row of the table or goes back; none is lost."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Reparsing:
         size, limit = len(record["raw"]), self._spec.max_record_bytes
         if size > limit:
             return "too_long", str(LongLine(head=b"", size_bytes=size, limit_bytes=limit)), None
-        if b"\n" in record["raw"]:  # somebody else wrote it: one record is one line
+        if b"\n" in record["raw"]:  # blizzard never writes this: one record is one line
             return _same(record)
         return None
 
@@ -77,11 +77,11 @@ class Reparsing:
         row_lines = range(parsed.table.num_rows) if parsed.row_lines is None else parsed.row_lines.tolist()
         failed |= self._write(parsed.table, records, row_lines)
         for index in failed.keys() | set(range(len(records))).difference(row_lines):
-            # A blank line is no record and has no business here; it stays as it is.
+            # A blank line is not a record and should not be here. It goes back unchanged.
             self._put_back(records[index], *failed.get(index, _same(records[index])))
 
     def _write(self, table: pa.Table, records: list[dict[str, Any]], row_lines: Sequence[int]) -> dict[int, _Reason]:
-        """Pass the rows on. Returns those for which a column of the table cannot be filled."""
+        """Write the rows. Returns those for which a column of the table cannot be filled."""
         try:
             self._writer.write(self._complete(table, [records[i] for i in row_lines]))
             return {}
@@ -131,7 +131,7 @@ def _same(record: dict[str, Any]) -> _Reason:
 
 
 def _origins(records: Iterable[dict[str, Any]]) -> list[RowOrigin]:
-    """As if they had passed at first, so that they get the same key."""
+    """The origin of each record as at first, so that it gets the same record key."""
     groups = groupby(records, key=lambda record: (record["source_file"], record["source_etag"]))
     return [
         RowOrigin(path=path, etag=etag, line_numbers=np.array([r["line"] - 1 for r in group], np.int64))

@@ -1,7 +1,7 @@
-"""Records that leave the quarantine table and files that come into it, in one commit.
+"""Takes records out of the quarantine table and adds files to it, in one commit.
 
-In two commits there would be a moment in which records are in neither table, and the head does not say so: whoever
-came then would take the quarantine for one that is in step.
+With two commits there would be a moment in which records are in neither table, and the head would not show it. A reader
+would believe that the quarantine fits the position.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def replacing_commit(
     *,
     now_ms: int,
 ) -> bytes:
-    """The next version of this handle's table: without the selected records, with these files. What stays of a file
-    that loses some is copied to a new one first."""
+    """The next version of this handle's table: without the selected records, with these files. If a file loses some
+    records, the others are copied to a new file first."""
     check_features(orjson.loads(table.schema().to_json()), table.protocol(), table.metadata())
     adds = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     touched = [add for add in adds if count_by_stats(add, leaving) != 0 and _has_any(store, add, leaving)]
@@ -52,7 +52,7 @@ def _has_any(store: Store, add: Mapping[str, Any], leaving: Selection) -> bool:
 
 
 def _copy_others(store: Store, names: Iterable[str], leaving: Selection) -> list[DataFile]:
-    """One file, or none where nothing stays."""
+    """Copy the records that stay to one new file. No file if none stay."""
     others = _others(store, names, leaving)
     first = next(others, None)
     if first is None:

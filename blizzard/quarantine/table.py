@@ -1,12 +1,9 @@
 """The quarantine table: bad records, each once, in step with the main table.
 
 A commit of the main table names the files of its bad records as pending. `settle` adds them here afterwards, with two
-Txns: `blizzard-dlq:…` at that commit's sequence, and `blizzard-dlq-head:…` that stands for its batch_id. However often
-it is called for a commit, and whoever calls it, they are added once. It runs before the next commit of the main table,
-and first thing after a restart. A quarantine whose head is not the position's is refused: see `core/quarantine.py`.
-
-A replay's commit also says which records it took: `settle` deletes those and adds what it could not mend, in one
-commit. A rollback's says which batches it took back: `settle` deletes their bad records.
+Txns: `blizzard-dlq:…` has that commit's sequence, `blizzard-dlq-head:…` stands for its batch_id. They are added once,
+however often and by whomever `settle` is called. It also deletes the records that a replay took, or those of batches
+that a rollback took back, in the same commit. A quarantine whose head does not fit the position is refused.
 """
 
 from __future__ import annotations
@@ -66,7 +63,7 @@ class DeltaRsQuarantine:
     root: str
     clock: Clock
     emit: Emit = unheard
-    accepts_loss: bool = False  # the user's word that pending files which are gone may be given up
+    accepts_loss: bool = False  # the user allows to give up pending files that are gone
     access: Access = NO_ACCESS
 
     @property
@@ -74,8 +71,8 @@ class DeltaRsQuarantine:
         return open_store(self.root, self.access)
 
     def announce(self, position: Position, files: Sequence[DataFile] = ()) -> Position:
-        """The state as it is to be committed. The quarantine table is made before the first commit that counts on it,
-        so that the commit can name it: a changed quarantine.path is then known for what it is."""
+        """The position as it must be committed. The quarantine table is created before the first commit that needs it,
+        so that the commit can name it: a changed quarantine.path is noticed then."""
         if not changes_quarantine(position):
             return position
         for file in files:
@@ -98,7 +95,8 @@ class DeltaRsQuarantine:
             )
 
     def settle(self, position: Position) -> None:
-        """Make the table hold what this committed state named."""
+        """Make the table hold what this committed position says. Runs before the next commit of the main table, and
+        first thing after a restart."""
         cause: Exception | None = None
         for attempt in range(_RETRY.attempts):
             self._wait_before(attempt)
@@ -106,7 +104,7 @@ class DeltaRsQuarantine:
                 return self._settle(position)
             except BlizzardError:
                 raise
-            except Exception as e:  # whatever it was: the table's own Txn says whether it landed
+            except Exception as e:  # any exception: the table's own Txn says whether it landed
                 cause = e
         then = f"The bad records of sequence {position.sequence} are on disk and named in the table's log."
         raise _cannot_write(cause, self.root, then) or Temporary(
@@ -122,7 +120,7 @@ class DeltaRsQuarantine:
                 log.sync_commit(self.store, int(table.version()))
             return
         table, leaving = self.open_or_create(), leaving_rows(position)
-        if self._is_settled(table, position):  # asked of the very version that is committed on
+        if self._is_settled(table, position):  # checked on the version that the commit is based on
             return
         files, lost = self._pending_files(position)
         reach("quarantine.before")
@@ -144,7 +142,7 @@ class DeltaRsQuarantine:
         log.sync_commit(self.store, version)
 
     def is_settled(self, position: Position) -> bool:
-        """Whether the table holds what this committed state named. OutOfStep as for `settle`."""
+        """Whether the table holds what this committed position says. Raises OutOfStep as `settle` does."""
         return self._is_settled(self.open(), position)
 
     def _is_settled(self, table: DeltaTable | None, position: Position) -> bool:
@@ -191,7 +189,7 @@ class DeltaRsQuarantine:
         return table
 
     def with_columns(self, table: DeltaTable) -> DeltaTable:
-        """The table with every column: one that an older version made is given those it lacks."""
+        """The table with every column. Adds those that an older version did not know."""
         names = {field.name for field in table.schema().fields}
         lacking = [field for field in QUARANTINE_SCHEMA["fields"] if field["name"] not in names]
         if lacking:
@@ -205,8 +203,8 @@ class DeltaRsQuarantine:
         return table
 
     def count(self, pipeline: str | None = None, table_id: str | None = None) -> int:
-        """How many records are in quarantine, without orphans. Files of one pipeline and table are counted from the log
-        alone; others (rewritten, or of an older version) are opened."""
+        """How many records are in quarantine, without orphans. Files of one pipeline and table are counted by the log
+        alone; other files (rewritten, or of an older version) are opened."""
         table = self.open()
         if table is None:
             return 0
@@ -220,8 +218,8 @@ class DeltaRsQuarantine:
     def read(
         self, selection: Selection, columns: Sequence[str] = ARROW_SCHEMA.names, *, table: DeltaTable | None = None
     ) -> Iterator[pa.Table]:
-        """The selected records, a few at a time: never more in memory than a few MB, or one record. Of the table as it
-        is now, or as this handle has it."""
+        """The selected records, a few at a time: never more in memory than a few MB, or one record. From this handle's
+        version of the table, or else from the newest."""
         table = table or self.open()
         if table is None:
             return
@@ -252,14 +250,14 @@ class DeltaRsQuarantine:
                 kind=Kind.QUARANTINE_CHANGED,
             ) from e
         except (pa.ArrowException, KeyError, OSError) as e:
-            # pyarrow's word for a page that does not add up is an OSError, without the system's number for one.
+            # For a damaged page pyarrow raises a plain OSError, without an errno.
             if isinstance(e, OSError) and (e.errno is not None or type(e) is not OSError):
                 raise
             raise _damaged(join(self.root, name), e) from e
 
     def delete(self, selection: Selection, *, app_id: str) -> int:
-        """Delete the selected records for ever, and say how many they were: in one version of the table, which is the
-        newest until they are deleted, or it starts over. So none is deleted that was not counted."""
+        """Delete the selected records for ever and return how many they were. It starts over if somebody else commits
+        meanwhile, so no record is deleted that was not counted."""
         cause: Exception | None = None
         for attempt in range(_RETRY.attempts):
             self._wait_before(attempt)
@@ -287,8 +285,7 @@ class DeltaRsQuarantine:
         return int(metrics["num_deleted_rows"])
 
     def make_durable(self, table: DeltaTable) -> None:
-        """The records that stay were copied to new files, which delta-rs leaves to the operating system as it does the
-        commit that names them."""
+        """Sync the newest commit and the files it added: delta-rs leaves both to the operating system."""
         self.store.sync(*added_by(self.store, int(table.version())), "")
         log.sync_commit(self.store, int(table.version()))
 
@@ -297,7 +294,7 @@ class DeltaRsQuarantine:
             self.clock.sleep(_RETRY.delay_s(attempt, random.random()))
 
     def open_or_create(self) -> DeltaTable:
-        """With every column."""
+        """The table, with every column."""
         cause: Exception | None = None
         for attempt in range(_RETRY.attempts):
             self._wait_before(attempt)
@@ -306,7 +303,7 @@ class DeltaRsQuarantine:
                 return self.with_columns(table)
             try:
                 return self._create()
-            except (DeltaError, OSError) as e:  # another driver was faster, or the answer was lost: it is looked for
+            except (DeltaError, OSError) as e:  # another driver was faster, or the answer was lost: look again
                 cause = e
         raise Temporary(
             f"the quarantine table at {self.root} could not be made ({cause}). Run again.", kind=Kind.QUARANTINE_FAILED
@@ -322,7 +319,7 @@ class DeltaRsQuarantine:
             )
         except OSError as e:
             if not is_local(self.root):
-                raise  # the network's word on it says nothing: it is looked for, and tried again
+                raise  # an error of the network says nothing: the caller looks again
             raise ConfigError(
                 f"the quarantine table at {self.root} cannot be created: {e}", kind=Kind.TABLE_CREATE
             ) from e
@@ -330,12 +327,12 @@ class DeltaRsQuarantine:
         return table
 
     def check_pending(self, position: Position) -> None:
-        """Raises as `settle` would where files of its bad records are gone, and adds nothing."""
+        """Raises as `settle` would if files of bad records are gone. Adds nothing."""
         if not self.accepts_loss and not self.is_settled(position):
             self._pending_files(position)
 
     def _pending_files(self, position: Position) -> tuple[list[DataFile], int]:
-        """Those that are there, and how many are lost, as the user has said they may be."""
+        """The pending files that are there, and how many are lost. Refused unless the user allows loss."""
         files, lost = [], 0
         for name in position.quarantine.pending:
             try:
@@ -351,7 +348,7 @@ class DeltaRsQuarantine:
         return files, lost
 
     def append(self, table: DeltaTable, files: Sequence[DataFile], stamp: CommitProperties) -> None:
-        """One commit that adds these files, none of them too."""
+        """One commit that adds these files. There may be none."""
         table.create_write_transaction(
             [AddAction(file.path, file.size_bytes, {}, file.modified_ms, True, file.stats) for file in files],
             mode="append",
@@ -380,8 +377,8 @@ class DeltaRsQuarantine:
         return self._stamp(*self._head_txns(position, lost))
 
     def _head_txns(self, position: Position, lost: Mapping[int, int]) -> list[tuple[str, int]]:
-        """What says that the table holds everything up to this position; `lost` counts the files that were given up,
-        by sequence. In the same commit: whoever cleans the source later has to know that these are nowhere else."""
+        """The Txns that say that the table holds everything up to this position. `lost` counts the files given up, by
+        sequence. It must be in the same commit: source files of lost records must not be deleted later."""
         head, pipeline, table_id = position.quarantine.head, position.pipeline, position.on.table_id
         sequence, batch_id = (position.sequence, None) if head is None else (head.sequence, head.batch_id)
         given_up = [(lost_app_id(pipeline, table_id, n), files) for n, files in lost.items()]
@@ -391,7 +388,7 @@ class DeltaRsQuarantine:
         return self._stamp(*_settled_txns(pipeline, table_id, sequence, head))
 
     def check_below(self, name: str) -> None:
-        """Whoever can write to the table can name any file; only its own are opened."""
+        """Whoever can write to the table can name any file. Only files below the table are opened."""
         if not is_below(name):
             raise Refused(
                 f"the quarantine table at {self.root} names {name!r}, which is not below it: blizzard did not write"

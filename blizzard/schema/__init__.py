@@ -1,4 +1,4 @@
-"""The vocabulary of schemas: which types exist, how columns are named and how a path to one is written.
+"""The words for schemas: which types exist, how columns are named, and how a path to a column is written.
 
 A schema is the JSON form that Delta keeps in `metaData.schemaString`, as a Python dict. Nothing here may
 import pyspark, pyarrow or deltalake: a schema is also read where none of them is needed.
@@ -47,18 +47,18 @@ def quote_name(name: str) -> str:
 
 
 def show_path(path: Sequence[str]) -> str:
-    """A nested column for a message: `user.tags.element`, with backticks where a name itself holds a dot."""
-    # A name may hold what a terminal would obey.
+    """A nested column for a message: `user.tags.element`, with backticks around a name that is not a plain word."""
+    # A name may hold control characters for a terminal.
     return _UNUSABLE_IN_NAME.sub("\ufffd", ".".join(map(quote_name, path)))
 
 
 def show_column(path: Sequence[str]) -> str:
-    """How a message calls this place in a schema; the empty path is the schema itself."""
+    """How a message names this place in a schema. The empty path is the schema itself."""
     return f"column {show_path(path)}" if path else "schema"
 
 
 def decimal_digits(name: str) -> tuple[int, int] | None:
-    """(precision, scale) of `decimal(p,s)`, or None for anything else, impossible decimals included."""
+    """(precision, scale) of `decimal(p,s)`. None for anything else, also for impossible decimals."""
     if (match := _DECIMAL.fullmatch(name)) is None:
         return None
     precision, scale = int(match[1]), int(match[2])
@@ -70,7 +70,7 @@ def decimal_is_possible(precision: int, scale: int) -> bool:
 
 
 def check_names(names: Sequence[str], path: ColumnPath) -> None:
-    """Raise unless these can stand beside each other as the columns of one struct."""
+    """Raise unless these can be the columns of one struct."""
     if not names:
         raise SchemaError(f"{show_column(path)}: it has no columns; name at least one, such as id BIGINT")
     if problems := name_problems(names, path):
@@ -78,7 +78,7 @@ def check_names(names: Sequence[str], path: ColumnPath) -> None:
 
 
 def fold_name(name: str) -> str:
-    """Equal for names that Spark takes for the same: it compares character by character, in both cases."""
+    """Equal for names that Spark takes for the same: it compares characters one by one and ignores case."""
     return "".join(_fold(character) for character in name)
 
 

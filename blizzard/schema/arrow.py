@@ -1,6 +1,6 @@
-"""A schema as pyarrow sees it: the exact types that Parquet files for this table are written with.
+"""A schema as a pyarrow schema: the exact types of the Parquet files of the table.
 
-Never widens or narrows: a type Arrow cannot hold exactly is refused by name.
+Never widens or narrows a type: one that Arrow cannot hold exactly is refused by name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PRIMITIVES: dict[str, pa.DataType] = {
     "string": pa.string(),
     "binary": pa.binary(),
     "date": pa.date32(),
-    # Delta keeps microseconds, and Spark would read any other unit as another type.
+    # Delta keeps microseconds. Spark would read another unit as another type.
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }

@@ -1,8 +1,8 @@
 """Spark DDL to a schema and back: `id BIGINT NOT NULL, tags ARRAY<STRING>`.
 
-sqlglot cuts the text into words; the grammar of columns is read here, because sqlglot's own parser drops what
-it does not expect (`a: int` loses its type, `a int,` its comma) and cannot read `like STRING`. What Spark's
-parser would refuse is refused here too, and no exception of sqlglot ever leaves this module.
+sqlglot splits the text into words. The grammar is read here, because sqlglot's own parser drops what it does not expect
+(`a: int` loses its type, `a int,` its comma) and cannot read `like STRING`. What Spark's parser would refuse is refused
+here too. No exception of sqlglot ever leaves this module.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SPARK_WORDS = {word: name for name, word in PRIMITIVES.items()} | {
 _DECIMAL_WORDS = ("DECIMAL", "DEC", "NUMERIC")
 _DECIMAL_HINT = "write DECIMAL(precision, scale) with 1 <= precision <= 38 and 0 <= scale <= precision"
 
-# What people write out of habit from other systems, and what to write here.
+# Types of other systems, and what to write here.
 _INSTEAD = (
     dict.fromkeys(("VARCHAR", "CHAR", "CHARACTER", "NVARCHAR", "NCHAR", "TEXT", "UUID", "ENUM", "TIME"), "STRING")
     | dict.fromkeys(("INTERVAL", "VOID", "CHAR VARYING", "CHARACTER VARYING"), "STRING")
@@ -52,7 +52,7 @@ _EVERY_TYPE = ", ".join([*PRIMITIVES.values(), "DECIMAL(p, s)", "STRUCT<>", "ARR
 _Kind: TypeAlias = Literal["word", "quoted", "string", "number", "mark", "end"]
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
-# Characters that would break the one line, or not survive being copied from a terminal.
+# Characters that would break the line, or get lost when copied from a terminal.
 _NOT_PRINTED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -64,7 +64,7 @@ class _Token:
 
 
 class _Cursor:
-    """The tokens still to be read."""
+    """The tokens that are not read yet."""
 
     def __init__(self, tokens: Sequence[_Token]) -> None:
         self._tokens = tokens
@@ -88,12 +88,12 @@ class _Cursor:
 
 
 def parse_ddl(text: str) -> DeltaSchema:
-    """The schema that a Spark DDL string describes; SchemaError if Spark or blizzard could not use it."""
+    """The schema that a Spark DDL string describes. SchemaError if Spark or blizzard could not use it."""
     return {"type": "struct", "fields": _parse_fields(_start(text), ())}
 
 
 def parse_column_paths(text: str) -> list[tuple[ColumnPath, dict[str, Any]]]:
-    """Columns named by their place in a schema, `user.age INT, tags ARRAY<STRING>`: each path with its field."""
+    """Columns given by their path, as in `user.age INT, tags ARRAY<STRING>`: each path with its field."""
     cursor, columns = _start(text), []
     while True:
         path = _parse_name(cursor, ())
@@ -105,13 +105,13 @@ def parse_column_paths(text: str) -> list[tuple[ColumnPath, dict[str, Any]]]:
 
 
 def to_ddl(schema: DeltaSchema) -> str:
-    """One line of DDL that `parse_ddl` reads back as this very schema; SchemaError where DDL has no words."""
+    """One line of DDL that `parse_ddl` reads back as the same schema. SchemaError if DDL cannot express it."""
     _check_expressible(schema, ())
     return ", ".join(_show_field(field, separator=" ", comments=True) for field in schema["fields"])
 
 
 def show_type(data_type: DeltaType, *, comments: bool = False) -> str:
-    """A type in DDL words, for messages: what DDL cannot say is left out, an unknown type is upper case."""
+    """A type as DDL, for messages. What DDL cannot express is left out; an unknown type is in upper case."""
     match data_type:
         case str():
             return PRIMITIVES.get(data_type, data_type.upper())
@@ -139,7 +139,7 @@ def _tokenize(text: str) -> list[_Token]:
     from sqlglot.errors import SqlglotError
 
     try:
-        # The parenthesis keeps a first word such as `show` from being a command that swallows the rest.
+        # Without the parenthesis a first word such as `show` would be a command that takes all the rest.
         found = tokenize("(" + text, read="spark")[1:]
     except SqlglotError:
         raise SchemaError("schema: a quote, a backtick or a /* comment is not closed in the DDL") from None
@@ -150,7 +150,7 @@ def _tokenize(text: str) -> list[_Token]:
         raw = text[token.start - 1 : token.end]
         touches = bool(tokens) and tokens[-1].text[:1] == raw[:1] and token.start == last_end + 1
         if kind == "STRING" and touches and tokens[-1].kind == "string":
-            # 'it''s' arrives as two strings side by side.
+            # 'it''s' comes as two strings side by side.
             tokens[-1] = replace(tokens[-1], text=tokens[-1].text + raw)
         else:
             kept: _Kind = _classify(kind, token.text, raw)
@@ -167,12 +167,12 @@ def _classify(kind: str, text: str, raw: str) -> _Kind:
         return "string"
     if kind == "NUMBER" and raw == text:
         return "number"
-    # x'ab' has the text `ab` and 1L comes as three tokens with one place: neither is a word.
+    # x'ab' has the text `ab`, and 1L comes as three tokens with one place: neither is a word.
     return "word" if raw == text and _WORD.fullmatch(raw) is not None else "mark"
 
 
 def _unquote(raw: str) -> str:
-    """The value of a string literal by Spark's rules; sqlglot's releases disagree on \\u0041 and \\101."""
+    """The value of a string literal by Spark's rules. Versions of sqlglot disagree on \\u0041 and \\101."""
     if raw[0] in "rR":
         return raw[2:-1]
     quote = raw[0]
@@ -237,7 +237,7 @@ def _parse_declaration(cursor: _Cursor, path: ColumnPath, *, nested: bool) -> di
 
 
 def _check_field_ends(token: _Token, path: ColumnPath, *, nested: bool) -> None:
-    """Spark allows NOT NULL, then COMMENT. Keys, defaults, generated values, a second statement: refused."""
+    """Spark allows NOT NULL, then COMMENT. Keys, defaults, generated values and a second statement are refused."""
     closing = ("mark", ">") if nested else ("end", "the end")
     if (token.kind, token.text) in (closing, ("mark", ",")):
         return
@@ -335,7 +335,7 @@ def _quote_string(text: str) -> str:
 
 
 def _check_expressible(data_type: DeltaType, path: ColumnPath) -> None:
-    """Raise where DDL would lose something: NOT NULL in arrays and maps, metadata other than a comment."""
+    """Raise if DDL would lose something: NOT NULL in arrays and maps, metadata other than a comment."""
     match data_type:
         case str() if data_type in PRIMITIVES or decimal_digits(data_type):
             return

@@ -1,7 +1,7 @@
 """Columns that are not in the records: where a row comes from, a part of its path, a part of one of its times.
 
-How such a column is filled is kept in its own field of the table's schema, so that every later run fills it the same
-way. What an unknown version has written there is refused, never guessed.
+The field of such a column in the table's schema says how it is filled, so that every later run fills it the same way.
+What an unknown version wrote there is refused, never guessed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from blizzard.schema.ddl import parse_ddl, show_type
 
 METADATA_KEY = "blizzard.from"
 
-# What is known of every row, and the column it goes to.
+# Facts that are known about every row: the column of each, and its type.
 PROVENANCE: dict[str, tuple[str, str]] = {
     "source_file": ("_source_file", "string"),
     "source_line": ("_source_line", "long"),
@@ -38,7 +38,7 @@ _ITEM = re.compile(r"(?:`[^`]*`|\((?:`[^`]*`|[^)`])*\)|[^,`(])+")
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Something known of the row itself; `fact` is one of PROVENANCE."""
+    """A fact about the row itself; `fact` is one of PROVENANCE."""
 
     fact: str
 
@@ -70,11 +70,11 @@ class DerivedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSpec:
-    """One column of `table.partition_by`: an existing one, or one to be derived."""
+    """One column of `table.partition_by`: an existing one, or a derived one."""
 
     name: str
     derivation: Derivation | None = None
-    type_name: str | None = None  # only with path(), and only if it was given
+    type_name: str | None = None  # only for path(), if it was given
 
     @property
     def shown(self) -> str:
@@ -85,7 +85,7 @@ class PartitionSpec:
 
 
 def show_derivation(derivation: Derivation) -> str:
-    """The text that `parse_derivation` reads back, as it is kept in the table."""
+    """The text that is kept in the table and that `parse_derivation` reads back."""
     match derivation:
         case Provenance(fact=fact):
             return fact
@@ -119,7 +119,7 @@ def _parse_call(text: str) -> tuple[Derivation, str]:
 
 
 def _parse_column(text: str, within: str) -> ColumnPath:
-    """`user.ts`, with backticks around a name that itself holds a dot."""
+    """`user.ts`, with backticks around a name that has a dot in it."""
     names: list[str] = []
     at = 0
     while at < len(text) or not names:
@@ -155,7 +155,7 @@ def _parse_spec(item: str) -> PartitionSpec:
 
 
 def parse_provenance(value: str | Sequence[str]) -> tuple[str, ...]:
-    """`source_file, source_line`, or `all`, or `none`; each once, in the order their columns have."""
+    """`source_file, source_line`, or `all`, or `none`. Each once, in the order of their columns."""
     chosen = [item.lower() for item in _items(value, "table.provenance")]
     if chosen in (["all"], ["none"]):
         return tuple(PROVENANCE) if chosen == ["all"] else ()
@@ -166,7 +166,7 @@ def parse_provenance(value: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _items(value: str | Sequence[str], key: str) -> list[str]:
-    """The parts of a list, or of a text with commas outside of brackets and backticks."""
+    """The items of a list, or of a text that is split at commas outside brackets and backticks."""
     items: Any = [value] if isinstance(value, str) else value
     if not isinstance(items, Sequence) or not all(isinstance(item, str) for item in items):
         raise SchemaError(f"{key} must be text or a list of texts, not {value!r}")
@@ -184,7 +184,7 @@ def _items(value: str | Sequence[str], key: str) -> list[str]:
 
 
 def derived_columns(fields: Sequence[dict[str, Any]]) -> tuple[DerivedColumn, ...]:
-    """The columns of a schema that say how they are filled, checked against what they are filled from."""
+    """The derived columns of a schema. Each is checked against what it is filled from."""
     found = []
     for field in fields:
         text = (field.get("metadata") or {}).get(METADATA_KEY)
@@ -208,7 +208,7 @@ def derived_columns(fields: Sequence[dict[str, Any]]) -> tuple[DerivedColumn, ..
 
 
 def type_of(derivation: Derivation) -> str:
-    """The type a derived column has unless another is asked for."""
+    """The default type of a derived column."""
     match derivation:
         case Provenance(fact=fact):
             return PROVENANCE[fact][1]

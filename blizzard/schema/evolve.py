@@ -1,7 +1,7 @@
-"""A schema that grows: what undeclared fields held, and the columns to add for it.
+"""Lets a schema grow: finds what undeclared fields held, and decides which columns to add for them.
 
-Pure, and independent of the order in which lines were read or observations merged: tasks read in any order, and a
-retry must propose the same table. Nothing that is declared is ever changed, and every new column takes null.
+The order of lines and observations must never change the result: tasks read in any order, and a retry must propose the
+same table. Declared fields are never changed, and every new one takes null.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from blizzard.core.observed import Observations, smallest
 from blizzard.schema import MAX_DEPTH, ColumnPath, DeltaSchema, DeltaType, fold_name, name_problems, show_path
 from blizzard.schema.value_kinds import MANY_KEYS, UNUSABLE_IN_NAME, kind_of, scalar_type
 
-# The parser fills it; a source field of this name never becomes a column.
+# The parser fills it. A source field of this name never becomes a column.
 RESCUED_COLUMN = "_rescued_data"
 
 MAX_NAME_CHARACTERS = 255
@@ -23,7 +23,7 @@ MAX_NAME_CHARACTERS = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evolution:
-    """`added` and `refused` are the paths of columns; what is inside a new column is not listed again."""
+    """`added` and `refused` are paths of columns. Fields inside a new column are not listed again."""
 
     schema: DeltaSchema
     added: tuple[str, ...]
@@ -31,7 +31,7 @@ class Evolution:
 
 
 class Declared:
-    """Finds what a schema does not declare in parsed records; made once for a schema, since lines are many."""
+    """Finds fields of parsed records that a schema does not declare. Made once per schema, because lines are many."""
 
     def __init__(self, schema: DeltaSchema) -> None:
         self._names = _names_of(schema)
@@ -44,7 +44,7 @@ class Declared:
 
 
 def observe(found: Iterable[tuple[ColumnPath, Any]]) -> Observations:
-    """What these undeclared fields held; integers must be exact. Memory grows with the fields, up to a limit."""
+    """What these undeclared fields held. Integers must be exact. Memory grows with the fields, up to a limit."""
     kinds: dict[ColumnPath, frozenset[str]] = {}
     for path, value in found:
         _observe(kinds, path, value)
@@ -54,7 +54,7 @@ def observe(found: Iterable[tuple[ColumnPath, Any]]) -> Observations:
 
 
 def evolve_schema(schema: DeltaSchema, observations: Iterable[Observations]) -> Evolution:
-    """The schema with a nullable column for every undeclared field that held a value, at the end of its struct."""
+    """The schema with a new nullable column, at the end of its struct, for every undeclared field with a value."""
     merged = Observations(kinds={})
     for one in observations:
         merged = merged.merge(one)
@@ -65,7 +65,7 @@ def evolve_schema(schema: DeltaSchema, observations: Iterable[Observations]) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Names:
-    """Where names count in a type: the fields of a struct, or what every element or map value is."""
+    """The declared names inside a type: fields of a struct, or those of every array element or map value."""
 
     fields: Mapping[str, _Names | None] | None = None
     element: _Names | None = None
@@ -140,8 +140,8 @@ class _Growth:
         return {**struct, "fields": [*declared, *new]}
 
     def _of_declared(self, data_type: DeltaType, path: ColumnPath) -> DeltaType:
-        # The observation may be older than the column: then it says what the whole field held, and what held
-        # something else than the column takes has nothing to say about the inside of it.
+        # The observation may be older than the column. Then it is about the whole field, and if the field held another
+        # kind of value than the column takes, it says nothing about the inside.
         held = self.kinds.get(path, frozenset()) - {"null"}
         match data_type:
             case {"type": "struct"} if held <= {"object"}:
@@ -170,7 +170,7 @@ class _Growth:
         return fields
 
     def _new_type(self, path: ColumnPath) -> DeltaType | None:
-        """The one type that takes all that was seen; None while that is nothing."""
+        """The one type that takes every value seen. None: no value was seen."""
         kinds = self.kinds.get(path, frozenset()) - {"null"}
         if kinds == {"object"}:
             return self._new_struct(path)

@@ -1,7 +1,7 @@
-"""Whether a schema the user gave is the one the table has, in sentences, and a fingerprint to compare by.
+"""Compares a schema from the user with the table's schema, in sentences, and makes a fingerprint to compare schemas.
 
-Order, comments and other metadata never count as a difference here; the fingerprint does see the order, since
-files are written in it.
+Order, comments and other metadata are no difference. Only the fingerprint depends on the order, because files are
+written in it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, TypeAlias
 from blizzard.schema import ColumnPath, DeltaSchema, DeltaType, fold_name, quote_name, show_path
 from blizzard.schema.ddl import show_type
 
-_Differences: TypeAlias = Iterator[tuple[str, bool]]  # a sentence, and whether it is about a column more in the table
+_Differences: TypeAlias = Iterator[tuple[str, bool]]  # a sentence; True: a nullable column that only the table has
 
 
 def schema_differences(
     given: DeltaSchema, table: DeltaSchema, *, called: str = "given", may_have_more: bool = False
 ) -> tuple[str, ...]:
-    """How `given` differs from the table's schema, one sentence each; empty if it fits. The table may be allowed to
-    have more nullable columns."""
+    """How `given` differs from the table's schema, one sentence each. Empty if it fits. With `may_have_more`, nullable
+    columns that only the table has are no difference."""
     differences = _struct_differences(given, table, (), called)
     return tuple(text for text, is_more in differences if not (is_more and may_have_more))
 
@@ -51,7 +51,7 @@ def _struct_differences(given: dict[str, Any], table: dict[str, Any], path: Colu
 
 
 def _null_differences(given_nullable: bool, table_nullable: bool, path: ColumnPath, called: str) -> _Differences:
-    # The other way round is no difference: the table's NOT NULL is checked for every record anyway.
+    # NOT NULL only in the table is no difference: it is checked for every record anyway.
     if table_nullable and not given_nullable:
         yield f"{show_path(path)}: {called} NOT NULL, table nullable", False
 

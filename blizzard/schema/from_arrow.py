@@ -1,5 +1,5 @@
-"""An Arrow schema as the schema of a table. Encodings are looked through (large strings, dictionaries, views); a type
-that Delta does not have is refused by name, never replaced by a near one. Metadata is left behind.
+"""An Arrow schema as the schema of a table. Encodings do not matter (large strings, dictionaries, views). A type that
+Delta does not have is refused by name, never replaced by a similar one. Metadata is left out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PRIMITIVES: dict[pa.DataType, str] = {
 
 
 def from_arrow(schema: Any) -> DeltaSchema:
-    """The schema with the same columns; `schema` is pyarrow's, or any that has Arrow's C interface."""
+    """The schema with the same columns. `schema` is pyarrow's, or any object with Arrow's C interface."""
     try:
         fields = list(pa.schema(schema))
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -41,7 +41,7 @@ def from_arrow(schema: Any) -> DeltaSchema:
 
 
 def read_arrow_file(path: str) -> DeltaSchema:
-    """The schema of an Arrow IPC file, of a stream, or of a schema serialized alone."""
+    """The schema of an Arrow IPC file, of a stream, or a schema serialized alone."""
     try:
         with pa.OSFile(path) as file:
             is_file = file.read(6) == b"ARROW1"

@@ -1,7 +1,7 @@
 """Hints: columns whose type a person decides, whatever the records suggest.
 
-`user.age INT` is one column inside an object, `tags.element STRING` what an array holds, `user STRUCT<…>` the whole
-object. What a hint says is taken as it is, NOT NULL and comment included.
+`user.age INT` is a column inside an object, `tags.element STRING` is what an array holds, `user STRUCT<…>` is a whole
+object. A hint is taken as it is, with NOT NULL and comment.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from blizzard.schema.ddl import parse_column_paths
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
-    """What is said about one place of a schema: the column itself, or columns inside it, never both."""
+    """The hints for one place in a schema: for the column itself, or for columns inside it, never both."""
 
     column: Mapping[str, Any] | None = None  # a field of a Delta schema
     inside: Mapping[str, Hints] = field(default_factory=dict)
@@ -27,7 +27,7 @@ NO_HINTS = Hints()
 
 
 def parse_hints(text: str | None) -> Hints:
-    """The hints in a line of DDL, by the place they speak of; SchemaError with the position of what is wrong."""
+    """The hints in a line of DDL, as a tree of columns. SchemaError says where the mistake is."""
     if text is None:
         return NO_HINTS
     try:
@@ -37,7 +37,7 @@ def parse_hints(text: str | None) -> Hints:
 
 
 def _tree(columns: list[tuple[ColumnPath, ColumnPath, dict[str, Any]]]) -> Hints:
-    """The tree over (the rest of the path, the whole path, the column)."""
+    """The tree of hints from (rest of the path, whole path, column)."""
     leaves = [column for rest, _, column in columns if not rest]
     if leaves and len(columns) > 1:
         first, second = columns[0][1], columns[1][1]

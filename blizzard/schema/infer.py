@@ -1,8 +1,7 @@
-"""A schema from records: each column gets a type that takes every value it held, all of them nullable.
+"""Makes a schema from records: each column gets a type that takes every value it held, and is nullable.
 
-Pure. A column that held values of more than one kind becomes a STRING, which keeps their JSON text; one that never
-held a value is left out, since nothing says what it is. Both are told. Memory grows with the columns seen, not with
-the records.
+A column with values of more than one kind becomes a STRING, which keeps their JSON text. A column without any value is
+left out, because nothing says what it is. Both are reported. Memory grows with the columns seen, not with the records.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ _JSON_NAMES = dict.fromkeys(("long", "large", "decimal", "double", "huge"), "num
 class Inference:
     schema: DeltaSchema
     left_out: tuple[str, ...]  # the paths of columns that never held a value
-    remarks: tuple[str, ...]  # what a person may want to decide otherwise
+    remarks: tuple[str, ...]  # decisions that a person may want to change
 
 
 @dataclass(slots=True, kw_only=True)
 class _Seen:
-    """What one column has held so far; it never leaves this module."""
+    """What one column has held so far."""
 
     values: int = 0
     kinds: set[str] = field(default_factory=set)
@@ -43,8 +42,8 @@ class _Seen:
 
 
 def infer_schema(records: Iterable[Mapping[str, Any]], hints: Hints = NO_HINTS) -> Inference:
-    """The schema that takes every one of these parsed JSON objects; columns in the order of first sight, hinted ones
-    that were not seen after them. SchemaError, with all reasons, if there is none."""
+    """The schema that takes all of these parsed JSON objects. Columns are in the order in which they were first seen;
+    hinted ones that were not seen come last. SchemaError with all reasons if there is none."""
     root: dict[str, _Seen] = {}
     for record in records:
         _observe_fields(root, record, ())
@@ -93,7 +92,7 @@ def _observe(seen: _Seen, value: Any, path: ColumnPath) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class _Builder:
-    """Types out of what was seen and hinted, and what there is to say about them. None stands for: no value seen."""
+    """Makes types from what was seen and hinted, and collects remarks and problems. A type None: no value was seen."""
 
     problems: list[str] = field(default_factory=list)
     left_out: list[ColumnPath] = field(default_factory=list)
@@ -108,7 +107,7 @@ class _Builder:
             else:
                 fields.append(column)
         if not fields:
-            del self.left_out[told:]  # the whole object is left out: that says it
+            del self.left_out[told:]  # the whole object is left out and listed instead
             return None
         self.problems += name_problems([f["name"] for f in fields], path)
         return {"type": "struct", "fields": fields}
@@ -157,7 +156,7 @@ class _Builder:
         return {"type": "array", "elementType": column["type"], "containsNull": True}
 
     def _can_be_entered(self, seen: _Seen, hints: Hints, path: ColumnPath) -> bool:
-        """Whether hints for what is inside this column have an inside to speak of."""
+        """Whether this column has an inside, as the hints for columns inside it say."""
         for kind, example in seen.examples.items():
             if kind != "object" and not (kind == "array" and set(hints.inside) == {"element"}):
                 hinted = show_path((*path, next(iter(hints.inside))))

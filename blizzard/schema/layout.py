@@ -1,6 +1,6 @@
-"""How the rows of a table are laid out: which columns are derived, and which ones partition it.
+"""Decides the layout of a table: which columns are derived, and which ones partition it.
 
-Decided once, when the table is made; afterwards the table says it. Options that say otherwise are refused.
+It is chosen once, when the table is made. Afterwards the table's layout holds, and other options are refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CANNOT_PARTITION = "binary"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLayout:
-    """The full schema of a table, and which of its columns come from elsewhere than the records."""
+    """The full schema of a table, and which of its columns do not come from the records."""
 
     schema: DeltaSchema
     partition_by: tuple[str, ...] = ()
@@ -44,19 +44,19 @@ class TableLayout:
         return _without(self.schema, {RESCUED_COLUMN, *(column.name for column in self.derived)})
 
     def with_schema(self, schema: DeltaSchema) -> TableLayout:
-        """The same after columns were added."""
+        """The same layout after columns were added."""
         return _checked(schema, self.partition_by)
 
     @property
     def data_schema(self) -> DeltaSchema:
-        """What is in the Parquet files: the values of partition columns are in the log."""
+        """What is in the Parquet files. The values of partition columns are in the log."""
         return _without(self.schema, set(self.partition_by))
 
 
 def apply_layout(
     schema: DeltaSchema, *, partition_by: Sequence[PartitionSpec] = (), provenance: Sequence[str] = ()
 ) -> TableLayout:
-    """The layout of a new table: `schema` is what the records hold, derived columns are added at its end."""
+    """The layout of a new table. `schema` is what the records hold; derived columns are added at its end."""
     full = copy.deepcopy(schema)
     for spec in partition_by:
         if spec.derivation is not None:
@@ -74,7 +74,7 @@ def layout_of(
     partition_by: Sequence[PartitionSpec] | None = None,
     provenance: Sequence[str] | None = None,
 ) -> TableLayout:
-    """The layout of an existing table. None for an option that was left out; the table's own way then holds."""
+    """The layout of an existing table. An option is None if it was left out: then the table's layout holds."""
     layout = _checked(schema, tuple(partition_columns))
     how = {column.name: column for column in layout.derived}
     if partition_by is not None:
@@ -119,7 +119,7 @@ def _add_derived(schema: DeltaSchema, name: str, type_name: str, derivation: Der
         if fold_name(field["name"]) == fold_name(name):
             same = field["name"] == name and field["type"] == type_name
             if same and field["metadata"].get(METADATA_KEY) == metadata[METADATA_KEY]:
-                return  # a schema that was taken from such a table
+                return  # the schema was taken from a table with this column
             raise SchemaError(
                 f"{show_column((name,))}: it is filled from {metadata[METADATA_KEY]}, but the schema has"
                 f" {quote_name(field['name'])} already; choose another name, or take it out of the schema"

@@ -1,7 +1,7 @@
-"""A schema from what the user gave: a file, a line of DDL, Spark's JSON, or the schema object of another library.
+"""Loads a schema from what the user gave: a file, a line of DDL, Spark's JSON, or the schema object of another library.
 
-Whatever comes out is in canonical form and can be ingested into. A mistyped path is never taken for DDL, and
-a JSON schema is never mended: what is wrong or missing in it is refused by name.
+The result is in canonical form and can be ingested into. A mistyped path is never taken for DDL, and a JSON schema is
+never repaired: what is wrong or missing in it is refused by name.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _TYPE_KEYS = {
     "array": frozenset(("type", "elementType", "containsNull")),
     "map": frozenset(("type", "keyType", "valueType", "valueContainsNull")),
 }
-# DDL words that are not the names Spark's JSON uses.
+# DDL words, and the names that Spark's JSON uses instead.
 _JSON_NAMES = {"int": "integer", "bigint": "long", "smallint": "short", "tinyint": "byte", "bool": "boolean"}
 
 
 def load_schema(given: Any) -> DeltaSchema:
-    """The schema in this text or file, this Delta schema as a dict, this StructType of Spark, or this Arrow schema."""
+    """The schema from a text, a file, a Delta schema as a dict, a StructType of Spark, or an Arrow schema."""
     if isinstance(given, str):
         return _load_text(given)
     if isinstance(given, dict):
         return validate_schema(given)
-    if hasattr(given, "jsonValue"):  # pyspark's types have it; pyspark itself is not needed here
+    if hasattr(given, "jsonValue"):  # pyspark's types have it; pyspark is not imported
         return validate_schema(given.jsonValue())
     if hasattr(given, "__arrow_c_schema__"):
         from blizzard.schema.from_arrow import from_arrow
@@ -55,7 +55,7 @@ def load_schema(given: Any) -> DeltaSchema:
 
 
 def _load_text(text_or_path: str) -> DeltaSchema:
-    """The schema in this file, or else in this text: Spark JSON if it starts with `{`, DDL otherwise."""
+    """The schema in this file or in this text: Spark JSON if it starts with `{`, else DDL."""
     content = text_or_path
     if os.path.isfile(text_or_path):
         if text_or_path.endswith(_ARROW_ENDING):
@@ -73,7 +73,7 @@ def _load_text(text_or_path: str) -> DeltaSchema:
 
 
 def validate_schema(schema: DeltaSchema) -> DeltaSchema:
-    """A copy in canonical form, `metadata` filled in; SchemaError if it is not a schema to ingest into."""
+    """A copy in canonical form, with `metadata` filled in. SchemaError if it cannot be ingested into."""
     if not isinstance(schema, dict) or schema.get("type") != "struct":
         raise SchemaError('schema: the outermost type must be {"type": "struct", "fields": [...]}')
     return _canonical_struct(schema, ())
@@ -81,7 +81,7 @@ def validate_schema(schema: DeltaSchema) -> DeltaSchema:
 
 def _looks_like_a_path(text: str) -> bool:
     text = text.strip()
-    if text.startswith("{"):  # JSON without a blank may well hold a slash
+    if text.startswith("{"):  # JSON without spaces may have a slash in it
         return False
     has_separator = any(separator in text for separator in ("/", os.sep))
     return text.lower().endswith(_FILE_ENDINGS) or (has_separator and not any(c.isspace() for c in text))
@@ -102,9 +102,9 @@ def _load_json(text: str) -> DeltaSchema:
         schema = json.loads(text, object_pairs_hook=_object_without_repeats)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise SchemaError(f"schema: not valid JSON at {place} ({error.msg}); mend it, or write DDL") from None
+        raise SchemaError(f"schema: not valid JSON at {place} ({error.msg}); fix it, or write DDL") from None
     except ValueError:
-        raise SchemaError("schema: a number in the JSON has more digits than can be read; mend it") from None
+        raise SchemaError("schema: a number in the JSON has more digits than can be read; fix it") from None
     except RecursionError:
         raise SchemaError("schema: the JSON is nested too deep to be a schema; flatten it") from None
     return validate_schema(schema)

@@ -1,4 +1,4 @@
-"""JSON for people and scripts: without secrets, whole, and with no character that steers a terminal."""
+"""JSON for people and scripts: valid, without secrets, and without characters that control a terminal."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from blizzard.text.redaction import redact
 
 
 def json_text(value: Any, *, indented: bool = False, verbatim: Sequence[str] = ()) -> str:
-    """The same value, without secrets. Fields in `verbatim` are data of the user's and stay as they are.
+    """The value as JSON, without secrets. Fields in `verbatim` are the user's data and stay as they are.
 
-    JSON itself escapes only the first 32 characters; a terminal obeys more of them.
+    JSON itself escapes only the first 32 characters. A terminal obeys more of them, so they are escaped too.
     """
     options = orjson.OPT_INDENT_2 if indented else 0
     return printable_json(orjson.dumps(_cleaned(value, frozenset(verbatim)), option=options).decode())
 
 
 def printable_json(text: str) -> str:
-    """The same JSON, with an escape for every character that a terminal might obey."""
+    """The same JSON, with an escape for every character that may control a terminal."""
     return "\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n"))
 
 
 def _escaped(line: str) -> str:
-    """Only a string can hold such characters, and in one an escape means the same."""
+    """Only strings can hold such characters, and there an escape means the same."""
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
 
 
@@ -46,5 +46,5 @@ def _cleaned(value: Any, verbatim: frozenset[str], *, is_data: bool = False) -> 
 
 
 def _whole(text: str) -> str:
-    """Names may hold bytes that are not UTF-8, and JSON must be written whatever is in it."""
+    """Names may hold bytes that are not UTF-8. JSON must be written all the same."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""What another library says when it fails, on one line."""
+"""The error of another library, on one line."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Secrets, taken out of every text that leaves: values that were given as one, and what a URI may carry.
+"""Takes secrets out of every text that leaves: values that were given as secrets, and secrets in URIs.
 
-A value is learned where it comes in (options, configuration, environment), so that no message has to think of it. What
-prints, writes or answers calls `redact`. What was learned stays known to the end of the command, or of the process: it
-has few secrets.
+A value is learned where it comes in (options, configuration, environment), so that no message has to care. Code that
+prints, writes or answers calls `redact`. A learned value stays known to the end of the command or of the process; there
+are few of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from urllib.parse import quote, unquote
 
 HIDDEN = "***"
-# A shorter value is hidden only where its name stands beside it: as text it is in too many words.
+# A shorter value is hidden only next to its name: as text it would be in too many words.
 _SHORTEST, _LONG = 4, 8
 
 _SECRET_NAME = re.compile(r"(?i)secret|token|passw|private|(?:^|[._-])(?:sas|sig|pwd|key)(?:$|[._-])|apikey")
@@ -31,13 +31,13 @@ _QUERY = (
     r"|account_key|awsaccesskeyid|x-amz-[a-z-]+|x-goog-[a-z-]+"
 )
 _PARAMETER = re.compile(rf"(?i)((?:[?&;]|%3F|%26|%3B)(?:{_QUERY})(?:=|%3D))(?:(?!%26|%3B)[^&;\s'\"])+")
-# A password may hold an @; a port with a path behind it is none.
+# A password may have an @ in it. A port with a path after it is not a password.
 _PASSWORD = re.compile(r"(:/{1,2}[^/\s:@'\"]*):(?!\d{1,5}(?:[/\s'\"]|$))[^\s'\"]*@")
 _USER = re.compile(r"(?i)(?<![a-z0-9+.-])((?!abfss?:|wasbs?:)[a-z][a-z0-9+.-]*://)[^\s/@:'\"]+@")
 
 
 class _Known:
-    """Set anew, never changed: whoever prints meanwhile has a whole one."""
+    """The values are replaced, never changed: another thread that prints meanwhile sees a complete set."""
 
     values: frozenset[str] = frozenset()
     pattern: re.Pattern[str] | None = None
@@ -47,18 +47,18 @@ _known, _lock = _Known(), threading.Lock()
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value under this name is one: a key, a storage option, a setting of Spark, a variable."""
+    """Whether the value under this name (a key, a storage option, a Spark setting, a variable) is a secret."""
     return _SECRET_NAME.search(name) is not None
 
 
 def learn(value: object) -> None:
-    """Hide this value from now on, in every form in which a message may repeat it. A tree is refused by whoever takes
-    the value, and never shown; its text may have no end."""
+    """Hide this value from now on, in every form that a message may show. A list or tree is not learned: its text may
+    be endless, and where a secret is expected it is refused without being shown."""
     if not isinstance(value, str | int | float):
         return
     try:
         text = str(value)
-    except ValueError:  # more digits than Python prints, or any message
+    except ValueError:  # more digits than Python prints
         return
     if len(text) < _SHORTEST or text in _known.values:
         return
@@ -78,8 +78,8 @@ def learn_named(values: Mapping[str, object]) -> None:
 
 
 def learn_uri(text: str) -> None:
-    """What a URI holds before its last @, and the values of its query that are secrets by their place. By its structure
-    and not by a pattern: a password may hold quotes and spaces."""
+    """Learn the password before the last @ of a URI, and the values of its query that are secrets by their name. The
+    URI is split and not matched by a pattern: a password may have quotes and spaces in it."""
     scheme, found, rest = text.partition("://")
     authority, at, _ = rest.rpartition("@")
     if found and at and not scheme.lower().startswith(("abfs", "wasb")):
@@ -91,7 +91,7 @@ def learn_uri(text: str) -> None:
 
 
 def learn_arguments(arguments: Sequence[str]) -> None:
-    """Before they are understood: what cannot be understood is repeated in an error."""
+    """Called before the arguments are parsed: an error of the parser may repeat them."""
     for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
         name, value = _assignment(word)
         learn_uri(word if value is None else value)
@@ -103,7 +103,7 @@ def learn_arguments(arguments: Sequence[str]) -> None:
 
 
 def redact_argument(word: str) -> str:
-    """One word of a command, without the secret that it sets."""
+    """One word of a command line, without the secret that it sets."""
     name, value = _assignment(word)
     if value and is_secret(name):
         return word.removesuffix(value) + HIDDEN
@@ -112,7 +112,7 @@ def redact_argument(word: str) -> str:
 
 @contextmanager
 def of_one_command() -> Iterator[None]:
-    """What a command learns is known to the end of it, together with the secrets of the environment."""
+    """What a command learns is forgotten at its end. The secrets of the environment are learned first."""
     before = _known.values, _known.pattern
     try:
         learn_named({name: value for name, value in os.environ.items() if name.startswith(_OF_STORES)})
@@ -132,7 +132,7 @@ def redact(text: str) -> str:
 
 
 def has_secret(uri: str) -> bool:
-    """Whether a URI carries a password or a signature. What it is in such a place is known by the place alone."""
+    """Whether a URI has a password or a signature in it. The place alone decides, not the value."""
     return any(pattern.search(uri) for pattern in (_PASSWORD, _USER, _PARAMETER))
 
 
@@ -142,7 +142,7 @@ def _hide_assigned(match: re.Match[str]) -> str:
 
 
 def _assignment(word: str) -> tuple[str, str | None]:
-    """Name and value of `key=value`, `--set=key=value` or `--flag=value`; the value is None where there is none."""
+    """Name and value of `key=value`, `--set=key=value` or `--flag=value`. The value is None if there is no `=`."""
     if word.startswith("--") and word.count("=") > 1:
         word = word.partition("=")[2]
     name, equals, value = word.partition("=")
@@ -150,7 +150,7 @@ def _assignment(word: str) -> tuple[str, str | None]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """What of a composed secret may be told alone: the signature of a shared access token, a key inside JSON."""
+    """Parts of a secret that a message may show alone: the signature of a shared access token, a key inside JSON."""
     for match in re.finditer(r"(?:^|[?&;])(?:sig|AccountKey|SharedAccessSignature)=([^&;\s]+)", text):
         yield match[1]
         yield unquote(match[1])
@@ -161,7 +161,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _forms(text: str) -> Iterator[str]:
-    """As it is, and as quoting for a URI, for JSON, for Python and for a shell make it."""
+    """The text as it is, and as it looks quoted for a URI, for JSON, for Python and for a shell."""
     if len(text) < _SHORTEST:
         return
     yield text
@@ -175,5 +175,5 @@ def _compiled(values: Iterable[str]) -> re.Pattern[str]:
 
 
 def _alternative(value: str) -> str:
-    """A short one only as a word of its own, not as a part of names."""
+    """A short value is matched only as a whole word, not inside names."""
     return re.escape(value) if len(value) >= _LONG else rf"(?<![\w./-]){re.escape(value)}(?![\w/-])"

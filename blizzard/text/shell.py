@@ -1,4 +1,4 @@
-"""Commands to be pasted into a shell."""
+"""Commands that a person can paste into a shell."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def shell_words(words: Sequence[str]) -> str:
-    """A command to be pasted. What is not printable is written as an escape that a shell reads back."""
+    """A command to paste. A word that is not printable is written with escapes that a shell reads back."""
     return " ".join(shlex.quote(word) if word.isprintable() else _quoted(word) for word in words)
 
 
@@ -17,5 +17,5 @@ def _quoted(word: str) -> str:
 
 
 def _shell_escape(character: str) -> str:
-    """Its bytes in octal: whatever the shell's locale is, they are those that were given."""
+    """Its bytes in octal: the same bytes in every locale of the shell."""
     return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))

@@ -1,6 +1,6 @@
-"""How text that others wrote is shown: on one line, with no secret, and with every character visible.
+"""Shows text that others wrote: on one line, without secrets, with every character visible.
 
-Needs no package: a scheduler that only knows the errors imports it too.
+Needs no other package: a scheduler that only uses the errors imports it too.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from blizzard.text.redaction import redact
 
 
 def printable(text: str) -> str:
-    """With every character visible that is not: controls, line ends, marks of direction, halves of characters."""
+    """The text with escapes for invisible characters: controls, line ends, direction marks, half characters."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
 
 
 def shown(text: str) -> str:
-    """As it may be read by others, on one line."""
+    """The text on one line, without secrets."""
     return printable(redact(text))

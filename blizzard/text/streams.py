@@ -1,7 +1,7 @@
-"""The three standard streams of a command, whatever state its caller has left them in.
+"""The three standard streams of a command, even if the caller has closed them.
 
-A stream that is closed or full never changes what is done, only what can be said about it. What could not be said is
-known afterwards, so that a command whose whole work is its output does not end as if it had been read.
+A stream that is closed or full never changes what is done, only what can be printed. `put_out` returns the error, so
+that a command whose whole work is its output does not end as if it had been read.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TextIO
 
 
 def hold_standard_streams() -> None:
-    """Take the numbers of closed streams. Otherwise the next file that is opened, a data file perhaps, gets one of
-    them, and whoever writes to stderr writes into it."""
-    # To read only: whatever is written to a stdout that was closed fails, as it would have.
+    """Take the file numbers of closed streams. Otherwise the next file that is opened, perhaps a data file, gets one of
+    them, and text for stderr is written into it."""
+    # stdout is opened for reading only: writing to it fails, as it does on a closed stream.
     for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(number)
@@ -40,14 +40,14 @@ def _text_to(number: int) -> io.TextIOWrapper:
 
 
 def as_lines(out: TextIO, lines: Iterable[str]) -> str:
-    """What the stream's encoding lacks is shown as an escape."""
+    """Characters that the stream's encoding lacks are shown as escapes."""
     text = "".join(f"{line}\n" for line in lines)
     encoding = getattr(out, "encoding", None) or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def put_err(text: str) -> None:
-    """To stderr, if anybody listens."""
+    """Write to stderr. An error is ignored."""
     if sys.stderr is None:
         return
     printable = text.encode("utf-8", "backslashreplace").decode()
@@ -59,7 +59,7 @@ def put_err(text: str) -> None:
 
 
 def put_out(text: str = "") -> Exception | None:
-    """To stdout, with everything that was written before; the error if not all of it got there."""
+    """Write to stdout and flush. Returns the error if not all of it was written, also of earlier text."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -70,7 +70,7 @@ def put_out(text: str = "") -> Exception | None:
 
 
 def _nowhere(stream: TextIO) -> TextIO:
-    """In place of a stream that is of no use. What it still holds must not be tried once more when the process ends."""
+    """Replaces a stream that failed. What it still holds must not be written when the process ends."""
     nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     with suppress(OSError, ValueError):
         os.dup2(nowhere.fileno(), stream.fileno())

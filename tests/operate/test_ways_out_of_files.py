@@ -71,7 +71,7 @@ def test_source_changed_and_the_rest_is_given_up(tmp_path: Path, shell: Shell, i
     assert ids(shell.table) == [0, 1, 2, 3, 4, 7, 8]
 
 
-# late_unclear: the ledgers that would tell are gone
+# late_unclear: the ledgers that would know are gone
 
 
 def unclear(folder: Path) -> Flow:
