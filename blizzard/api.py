@@ -1,4 +1,4 @@
-"""The Python API: the same run as the command line's, with typed exceptions instead of exit codes."""
+"""The Python API: the same run as on the command line, with typed exceptions instead of exit codes."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def ingest(
 
     `schema` is that of a new table: DDL or Spark's JSON as text or in a file, a dict in Delta's form, a pyspark
     StructType, or a pyarrow Schema. With `infer` a new table gets the schema that a sample of the records suggests.
-    Without `pipeline` the run goes on with the one of the table that reads this source; a second one over the same
-    files is refused unless it `reads_again`.
-    `options` takes the same keys as the configuration file, flat: {"limits.max_files": 100}. `on_event` hears of every
-    event of the run (see blizzard.core.events). Raises a BlizzardError: ConfigError, Refused, Fenced, BadData or
-    Temporary, each with a stable `kind`; what was committed before it is committed.
+    Without `pipeline` the run goes on with the pipeline of the table that reads this source. A second pipeline over the
+    same files is refused, unless `reads_again`.
+    `options` takes the same keys as the configuration file, flat: {"limits.max_files": 100}. `on_event` is called with
+    every event of the run (see blizzard.core.events). Raises a BlizzardError: ConfigError, Refused, Fenced, BadData or
+    Temporary, each with a stable `kind`. What was committed before the error stays committed.
     """
     given = dict(options or {}) | {"source.path": source, "table.path": table}
     if isinstance(schema, str):
@@ -77,7 +77,7 @@ def status(
     explain: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> TableStatus:
-    """Which pipelines write to a table, where each stands, and how a start would recover. Changes nothing.
+    """Which pipelines write to a table, where each stands, and how the next start would recover. Changes nothing.
 
     `options` takes the keys of the configuration file, such as `storage_options.AWS_REGION`.
     """

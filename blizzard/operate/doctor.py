@@ -1,6 +1,6 @@
-"""`blizzard doctor`: whether this machine and this table are fit for a run, which committer fits, and why.
+"""`blizzard doctor`: whether this machine and this table are ready for a run, which committer fits, and why.
 
-Looks and changes nothing. Each finding is one line with a verdict, so that a person who is paged can read it out.
+Changes nothing. Each finding is one line with a verdict.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _databricks() -> Iterator[Finding]:
 
 
 def _settings_of_active_session() -> dict[str, str]:
-    """Of a session that runs already, as in a notebook; none is started for this."""
+    """Of a session that is already running, as in a notebook. Starts none."""
     if "pyspark" not in sys.modules:
         return {}
     from pyspark.sql import SparkSession
@@ -203,7 +203,7 @@ def _engines(assembly: Assembly, newest: int) -> Iterator[str]:
 
 
 def _engine_of(line: bytes) -> str:
-    """Whoever writes to the table writes this, and writes what they like."""
+    """Any writer of the table writes this, so it may hold anything."""
     try:
         info = orjson.loads(line)["commitInfo"]
         ours = '"blizzard"' in str(info.get("userMetadata") or "")[:20]

@@ -1,4 +1,4 @@
-"""The schema of a source that nobody has described: a sample of it, read, judged and told. Needs no Spark."""
+"""Infers the schema of a source from a sample of its records, and reports what it found. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from blizzard.source.uri import SourceLocation
 from blizzard.tasks.records import RecordReader
 from blizzard.text.lists import count
 
-# The reference says which lines are records, as it does for a run.
+# A line is a record here exactly if it is one for a run.
 _JUDGE = RecordReader({"type": "struct", "fields": []})
 
 
@@ -106,14 +106,14 @@ def infer_from_source(
 
 
 def _check_empty(sample: Sample) -> None:
-    """No record was found: raises unless there was no line to be one."""
+    """No record was found: raises if there were lines or files that could not be read."""
     if sample.first_bad_line is None and not sample.skipped_files:
         return
     first = sample.first_bad_line or sample.skipped_files[0]
     looked = _join(count(sample.bad_lines, "line"), count(len(sample.skipped_files), "file"))
     raise BadData(
-        f"no schema can be inferred: {looked} looked at, none of use. The first: {first}."
-        " Mend the source, or give a schema.",
+        f"no schema can be inferred: {looked} looked at, none could be used. The first: {first}."
+        " Fix the source, or give a schema.",
         kind=Kind.NOTHING_TO_INFER_FROM,
     )
 
@@ -139,7 +139,7 @@ def _join(*counts: str) -> str:
 
 
 def parse_record(line: bytes) -> Record:
-    """The object on a line; raises NotARecord for whatever a run would call a bad line."""
+    """The object on a line; raises NotARecord for any line that is bad for a run too."""
     _JUDGE.read(line)
     record: Record = _DECODER.decode(line.decode())
     return record

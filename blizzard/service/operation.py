@@ -1,4 +1,7 @@
-"""A run with everything around it: metrics, the API, and following; once, or until it is told to stop."""
+"""A run with everything around it (metrics, the API): once, or following until it is asked to stop.
+
+The API: GET /health /ready /metrics /status /checkpoints and / (a page); POST /pause /resume /checkpoint /stop.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Operation:
-    """`opened` is the table of the first run; each later cycle opens it anew."""
+    """`opened` is the table for the first cycle; each later cycle opens it again."""
 
     def __init__(
         self,
@@ -71,7 +74,7 @@ class Operation:
             )
 
     def _run_to_its_end(self, summary: Summary) -> None:
-        """A pause ends the batches, and not the run: it goes on with the same summary when it is told to."""
+        """A pause ends the batch but not the run: after a resume it goes on with the same summary."""
         while True:
             self._run_once(summary)
             if summary.status != "stopped" or self._control.is_stopping:
@@ -145,7 +148,7 @@ class Operation:
         return "paused" if self._control.is_paused else "running"
 
     def _health(self) -> Answer:
-        """503 once several cycles in a row have failed: worth a restart, or a look."""
+        """503 once several cycles in a row have failed: restart it, or look at it."""
         healthy, error = self._following.is_healthy, self._following.last_error
         return Answer.json({"healthy": healthy, "state": self._state(), "error": error}, 200 if healthy else 503)
 
