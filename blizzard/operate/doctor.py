@@ -174,7 +174,7 @@ def _choice(table: DeltaRsTable, fits: dict[str, str | None], config: Config) ->
 
 
 def _writers(table: DeltaRsTable, assembly: Assembly) -> Iterator[Finding]:
-    """Who has committed lately, and whether they and we are kept apart."""
+    """Who has committed lately, and whether their commits can overwrite ours."""
     engines = Counter(_engines(assembly, table.version))
     named = ", ".join(f"{engine} ({count})" for engine, count in engines.most_common()) or "nobody"
     by_spark = any(engine.startswith("Apache-Spark") for engine in engines)
@@ -182,9 +182,9 @@ def _writers(table: DeltaRsTable, assembly: Assembly) -> Iterator[Finding]:
         yield Finding(
             verdict="warning",
             about="writers",
-            text=f"of the last commits: {named}. On S3 Spark and delta-rs do not arbitrate: a commit of Spark's at the"
-            " very moment of one of ours can overwrite it. Its records and its position then go together, and the next"
-            " run ingests them again; but let such jobs (OPTIMIZE, MERGE) run at other times",
+            text=f"of the last commits: {named}. On S3, nothing keeps Spark and delta-rs apart: a commit of Spark can"
+            " overwrite one of ours that is made at the same moment. Its records and its position are then lost"
+            " together, and the next run ingests them again. Run such jobs (OPTIMIZE, MERGE) at other times",
         )
     else:
         yield Finding(verdict="ok", about="writers", text=f"of the last commits: {named}")

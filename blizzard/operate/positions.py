@@ -176,7 +176,7 @@ def _listed(assembly: Assembly, path: str) -> SourceFile:
 
 
 def _no_such_file(path: str) -> ConfigError:
-    return ConfigError(f"there is no file {path} in the source; names are those of blizzard files", kind=Kind.USAGE)
+    return ConfigError(f"there is no file {path} in the source; blizzard files shows the names", kind=Kind.USAGE)
 
 
 def _newest_reading(commits: Iterable[CommitFacts], pipeline: str, path: str) -> LedgerEntry | None:

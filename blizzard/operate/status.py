@@ -1,4 +1,4 @@
-"""Looking at a table without changing it: pipelines, positions, ledgers. Needs no Spark."""
+"""Looks at a table: pipelines, positions, ledgers. Changes nothing. Needs no Spark."""
 
 from __future__ import annotations
 

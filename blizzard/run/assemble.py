@@ -130,7 +130,7 @@ class Assembly:
 
     def pipeline_of(self, table: DeltaRsTable | None) -> str:
         """The given name; else the pipeline of the table that reads this source; else the default name for a new one.
-        The default comes from the folder's name and changes when the folder is renamed, so the table is asked first."""
+        The default comes from the folder's name: if the folder is renamed, only the table knows the old one."""
         if self.request.pipeline is not None:
             return self.request.pipeline
         source = self.request.source_location.identity

@@ -38,7 +38,7 @@ class PositionMoved(Exception):
 
 
 class FilesGone(Temporary):
-    """Files of the batch are gone from the table's folder before they were committed: read them again."""
+    """Files of the batch were deleted from the table's folder before the commit: read the batch again."""
 
     kind = Kind.FILES_GONE
 

@@ -146,7 +146,7 @@ def _check_names(ports: Ports, settings: RunSettings, listed: Listed) -> None:
 
 
 def check_start_from(start_from: StartFrom | None, listing: Sequence[SourceFile]) -> None:
-    """A misspelt name would skip everything, or nothing."""
+    """Raises if the name is not in the source: a misspelt one would skip everything, or nothing."""
     if start_from is not None and start_from.after is not None and find_file(listing, start_from.after) is None:
         raise ConfigError(
             f"--start-from after:{start_from.after}: there is no such file in the source", kind=Kind.USAGE
@@ -207,7 +207,7 @@ def _report_unclear(emit: Emit, paths: tuple[str, ...], policy: str) -> None:
 def _without_gone(emit: Emit, position: Position, listed: Listed) -> Position:
     gone = find_gone(position, listed)
     before = "gone from the source before anything was read"
-    warn_of(emit, gone.kept, f"{before}; to be read if back again (blizzard checkpoint skip gives one up)")
+    warn_of(emit, gone.kept, f"{before}, and will be read when back (to give one up: blizzard checkpoint skip)")
     warn_of(emit, gone.forgotten, f"{before}, and forgotten")
     return without_files(position, gone.forgotten) if gone.forgotten else position
 

@@ -69,7 +69,7 @@ class InferredSchema:
 def infer_from_source(
     source: SourceLocation, listing: Sequence[SourceFile], config: Config, emit: Emit
 ) -> InferredSchema | None:
-    """The schema that a sample suggests and the hints decide, or None where no file has a line in it."""
+    """The schema that a sample suggests, changed by the hints; None if no file has a line."""
     hints = parse_hints(config.schema.hints)
     sample = Sample(
         source=source,

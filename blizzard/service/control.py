@@ -28,7 +28,7 @@ class RunControl:
         self._commit_now = False
         self._wake = threading.Event()
 
-    # What the run asks.
+    # Called by the run.
 
     def requested(self) -> bool:
         """Plan nothing more."""
@@ -61,7 +61,7 @@ class RunControl:
         while self._paused and not self.is_stopping:
             self.wait(_PAUSE_LOOK_S)
 
-    # What others ask.
+    # Called by signal handlers and the API.
 
     def stop(self) -> None:
         if self._stops == 0:

@@ -1,6 +1,6 @@
 """A run that does not end: it drains what is there, waits, and looks again, until it is asked to stop.
 
-After a temporary failure it tries again, with growing pauses. Any other failure ends it, as it ends any run.
+After a temporary failure it tries again, with growing pauses. Any other failure, or a dead Spark session, ends it.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ def _refusal(method: str, headers: Message, token: str | None) -> Answer | None:
     """
     host = headers.get("Host", "")
     if token is None and not _is_loopback(_name_of(host)):
-        return Answer.json({"error": f"this API is for this machine only, and it is not called {host!r}"}, 403)
+        return Answer.json({"error": f"this API is only for this machine, and {host!r} is not its name"}, 403)
     origin = headers.get("Origin")
     if method == "POST" and origin is not None and origin not in (f"http://{host}", f"https://{host}"):
         return Answer.json({"error": "a page of another site may not ask for this"}, 403)

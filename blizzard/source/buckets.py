@@ -83,7 +83,7 @@ def _find_parts(pages: Pages, marks_per: str) -> tuple[list[str], list[SourceFil
                     is_part = name.removeprefix(folder).startswith(f"{marks_per}=")
                     (parts if is_part else inner).append(name)
         folders = inner
-    for folder in folders:  # deeper than parts are looked for
+    for folder in folders:  # parts are not looked for below this depth
         for files, _, _ in pages(folder):
             loose += files
     return parts, loose
@@ -93,7 +93,7 @@ def is_wanted(name: str, matches: re.Pattern[str], only: str | None) -> bool:
     """Whether a file of this name belongs to the source. Hidden names do not, so no name with `..` in it does."""
     if name != only and (name[:1] in "_." or "/_" in name or "/." in name):
         return False
-    # An object that stands for a folder has no lines.
+    # Some stores list an object for a folder. Its name ends with a slash.
     return not name.endswith("/") and matches.match(name) is not None
 
 

@@ -1,7 +1,7 @@
 """Decides which kinds of Databricks compute let a run write, and why. Pure.
 
-blizzard's tasks write Parquet from Python workers, and its driver commits from Python. Both need to reach the store
-with their own credentials. Standard access mode and serverless compute keep user code away from both.
+blizzard's tasks write Parquet from Python workers, and its driver commits from Python. Both must reach the store with
+their own credentials. Standard access mode and serverless compute keep user code from that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ACCESS_MODE = "spark.databricks.clusterUsageTags.dataSecurityMode"
 _DEDICATED = ("SINGLE_USER", "DATA_SECURITY_MODE_DEDICATED")
 _STANDARD = ("USER_ISOLATION", "DATA_SECURITY_MODE_STANDARD")
 _LEGACY = ("LEGACY_TABLE_ACL", "LEGACY_PASSTHROUGH", "LEGACY_SINGLE_USER", "LEGACY_SINGLE_USER_STANDARD")
-_BY_PATH = "Use external tables by path: managed ones are the catalog's to commit to"
+_BY_PATH = "Use external tables by path: only the catalog may commit to managed ones"
 
 
 @dataclass(frozen=True, slots=True)

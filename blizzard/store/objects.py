@@ -315,7 +315,7 @@ def _seconds(moment: Any) -> float:
 
 
 def _status_of(error: BaseException) -> int | None:
-    """The HTTP status, as Azure's and Google's clients carry it."""
+    """The HTTP status in an exception of Azure's or Google's client."""
     for name in ("status_code", "code", "status"):
         value = getattr(error, name, None)
         if isinstance(value, int) or (isinstance(value, str) and value.isdigit()):

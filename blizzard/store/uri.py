@@ -46,8 +46,8 @@ def locate(uri: str, *, what: str) -> str:
     if ("@" in authority and (name != "abfss" or ":" in authority.split("@")[0])) or has_secret(uri):
         learn_uri(uri)
         raise ConfigError(
-            f"{what} {redact(uri)}: credentials have no place in a URI, which is stored and shown. Use the environment,"
-            f" a profile, a role, or storage_options.",
+            f"{what} {redact(uri)}: do not put credentials into a URI, because it is stored and shown. Use the"
+            f" environment, a profile, a role, or storage_options.",
             kind=Kind.USAGE,
         )
     if name == "abfss":

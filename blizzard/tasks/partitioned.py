@@ -50,7 +50,7 @@ def open_writer(
         ParquetRoller,
         store=store,
         schema=to_arrow(layout.data_schema),
-        # Delta counts data columns only: a partition column takes no place among the indexed ones.
+        # Delta counts only data columns here: partition columns do not use up the limit.
         leaves=indexed_leaves(layout.data_schema, indexed_columns),
         target_bytes=target_bytes,
         codec=codec,

@@ -40,7 +40,7 @@ class BrokenFile(Exception):
 
 
 class BadRecordStop(Exception):
-    """A bad record, or one too many, where the policy is to stop."""
+    """A bad record that stops the run: by policy, or because there are too many."""
 
     def __init__(self, failure: TaskFailure) -> None:
         super().__init__(failure.message)

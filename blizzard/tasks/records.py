@@ -196,7 +196,7 @@ def _value_of(item: Any, field: _Field) -> Any:
 
 
 def _scalar(type_name: str, path: ColumnPath, parse: Callable[[Any], Any]) -> Convert:
-    """A converter from a function that answers None, or raises ValueError, for what the type cannot hold."""
+    """Makes a converter from a function that returns None, or raises ValueError, if the type cannot hold the value."""
 
     def convert(value: Any) -> Any:
         try:

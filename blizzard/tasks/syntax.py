@@ -13,8 +13,8 @@ from blizzard.core.bad import NotARecord
 from blizzard.core.kinds import LineKind
 from blizzard.schema import ColumnPath, show_path
 
-# The stdlib parser takes one C frame per level out of Python's 1,000: it gave up at 996 levels from an empty
-# stack. Half of that leaves room for whatever called us.
+# The stdlib parser uses one of Python's 1,000 stack frames per level. With an empty stack it gave up at 996 levels.
+# Half of that leaves room for our callers.
 MAX_NESTING = 500
 
 WHITESPACE = b" \t\r"
