@@ -1,4 +1,4 @@
-"""The Python API: the same run as the command line's, with typed exceptions instead of exit codes."""
+"""The Python API: the same run as on the command line, with typed exceptions instead of exit codes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from blizzard.run.assemble import Assembly, resolve_table
 from blizzard.run.carry_out import SchemaMissing, carry_out
 from blizzard.run.commit import new_run_id
 from blizzard.run.summary import Summary
-from blizzard.spark.gone import told_if_gone
+from blizzard.spark.gone import reported_if_gone
 from blizzard.spark.session import GivenSession, LazySession, settings_of
 
 if TYPE_CHECKING:
@@ -41,11 +41,11 @@ def ingest(
 
     `schema` is that of a new table: DDL or Spark's JSON as text or in a file, a dict in Delta's form, a pyspark
     StructType, or a pyarrow Schema. With `infer` a new table gets the schema that a sample of the records suggests.
-    Without `pipeline` the run goes on with the one of the table that reads this source; a second one over the same
-    files is refused unless it `reads_again`.
-    `options` takes the same keys as the configuration file, flat: {"limits.max_files": 100}. `on_event` hears of every
-    event of the run (see blizzard.core.events). Raises a BlizzardError: ConfigError, Refused, Fenced, BadData or
-    Temporary, each with a stable `kind`; what was committed before it is committed.
+    Without `pipeline` the run goes on with the pipeline of the table that reads this source. A second pipeline over the
+    same files is refused, unless `reads_again`.
+    `options` takes the same keys as the configuration file, flat: {"limits.max_files": 100}. `on_event` is called with
+    every event of the run (see blizzard.core.events). Raises a BlizzardError: ConfigError, Refused, Fenced, BadData or
+    Temporary, each with a stable `kind`. What was committed before the error stays committed.
     """
     given = dict(options or {}) | {"source.path": source, "table.path": table}
     if isinstance(schema, str):
@@ -64,7 +64,7 @@ def ingest(
         spark_settings=settings_of(spark),
     )
     summary, assembly = Summary(), Assembly(request=request, session=session, emit=on_event)
-    with told_if_gone():
+    with reported_if_gone():
         carry_out(assembly, assembly.open(), summary, run_id=new_run_id())
     return summary
 
@@ -77,7 +77,7 @@ def status(
     explain: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> TableStatus:
-    """Which pipelines write to a table, where each stands, and how a start would recover. Changes nothing.
+    """Which pipelines write to a table, where each stands, and how the next start would recover. Changes nothing.
 
     `options` takes the keys of the configuration file, such as `storage_options.AWS_REGION`.
     """

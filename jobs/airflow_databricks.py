@@ -1,6 +1,6 @@
-"""Example DAGs: a Databricks run of its own, and a run of the job that the bundle in jobs/databricks makes.
+"""Example DAGs: a one-time Databricks run, and a run of the job that the bundle in jobs/databricks makes.
 
-Copy the one you need. The access mode matters: docs/deploy-databricks.md says which can write, and why.
+Copy the one you need. The access mode matters: docs/deploy-databricks.md says which modes can write, and why.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Example DAGs: a step on a running EMR cluster, and a job run of EMR Serverless. Copy the one you need.
 
-The archive and the job file are what `make dist` builds, on S3. The worker reads the summary with `aws_default`.
+Put jobs/ingest.py and the archive that `make dist` builds on S3. The worker reads the summary with `aws_default`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An example DAG: spark-submit from the worker, every ten minutes. Copy it into the DAG folder and change the values.
 
-The Spark connection (`spark_default`) names the master. The worker has `spark-submit` on its PATH; the driver's Python,
-PYSPARK_PYTHON, is one that has blizzard and its dependencies.
+The Spark connection (`spark_default`) names the master. The worker needs `spark-submit` on its PATH. The driver's
+Python (PYSPARK_PYTHON) needs blizzard and its dependencies.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ dag = make_dag(
     ),
     SparkSubmit(
         application=os.environ.get("BLIZZARD_APPLICATION", "/opt/blizzard/jobs/ingest.py"),
-        # In client mode the exit code comes back and no summary_dir is needed. In cluster mode it does not:
+        # In client mode the exit code is known and no summary_dir is needed. In cluster mode it is not:
         #   summary_dir="s3://lake/_blizzard/summaries", options={"deploy_mode": "cluster", "archives": "…#environment"}
         options={
             "conn_id": "spark_default",

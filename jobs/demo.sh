@@ -1,5 +1,5 @@
 #!/bin/sh
-# The main job on generated data: ingest, look, and ingest again. Everything it makes is below demo/.
+# A demo on generated data: ingest, look, and ingest again. Everything it makes is below demo/.
 set -eu
 rm -rf demo
 say() { printf '\n$ %s\n' "$*"; }

@@ -1,9 +1,9 @@
-"""What a cluster needs, in dist/: a wheel, a zip for --py-files, and an environment for --archives.
+"""Builds what a cluster needs into dist/: a wheel, a zip for --py-files, and an environment for --archives.
 
 python jobs/dist.py [zip|all] [--out FOLDER]
 
-The zip is there because Spark puts zips on sys.path and wheels not. The environment has an interpreter of its own,
-blizzard and all it needs but pyspark: that has to be the cluster's own, of the very version of its JVM.
+Spark puts zips on sys.path, but not wheels. The environment has its own interpreter, blizzard and all it needs except
+pyspark: that must be the cluster's own, because its version must match the JVM side.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from blizzard.spark.shipping import write_package_zip
 
 _ROOT = Path(__file__).resolve().parents[1]
 _CONSTRAINTS = _ROOT / "conf" / "constraints.txt"
-# Of packages: their own tests, and what is for compiling against them.
+# Parts of packages: their tests, and headers for compiling against them.
 _NOT_SHIPPED = ("bin", "pandas/tests", "pyarrow/tests", "pyarrow/include", "pyarrow/src", "numpy/_core/include")
 
 
@@ -58,14 +58,14 @@ def make_zip(out: Path) -> Path:
 def make_wheel(out: Path) -> Path:
     for old in out.glob("blizzard-*.whl"):
         old.unlink()
-    shutil.rmtree(_ROOT / "build", ignore_errors=True)  # setuptools packs modules of long ago that it finds there
+    shutil.rmtree(_ROOT / "build", ignore_errors=True)  # setuptools would pack old modules that it finds there
     _pip("wheel", "--no-deps", "--wheel-dir", str(out), str(_ROOT))
     (made,) = out.glob("blizzard-*.whl")
     return made
 
 
 def make_environment(out: Path, wheel: Path) -> tuple[Path, str]:
-    """The archive, and the glibc that it needs."""
+    """The archive, and the glibc version that it needs."""
     platform = sysconfig.get_platform().replace("-", "_")
     archive = out / f"blizzard-env-{_version()}-{platform}.tar.gz"
     with tempfile.TemporaryDirectory(prefix="blizzard-env-") as folder:
@@ -85,20 +85,20 @@ def make_environment(out: Path, wheel: Path) -> tuple[Path, str]:
 
 
 def _requirements() -> list[str]:
-    """What the project asks for, without extras and without pyspark."""
+    """The project's requirements, without extras and without pyspark."""
     listed = importlib.metadata.requires("blizzard") or []
     return [each for each in listed if "extra ==" not in each and re.split(r"[^\w-]", each)[0] != "pyspark"]
 
 
 def _compile(home: Path) -> None:
-    # Never checked against the source: unpacking need not keep times, and a container may not be able to write.
+    # Unchecked: unpacking may not keep the times of files, and a container may not be able to write.
     command = ["-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash", "-s", str(home)]
-    # 1: a template that is no Python, or the syntax of another version; such files are never imported.
+    # Exit code 1 is fine: some files are templates or the syntax of another version. Such files are never imported.
     subprocess.run([str(home / "bin" / "python"), *command, str(home)], stdout=subprocess.DEVNULL, check=False)
 
 
 def _pack(home: Path, archive: Path) -> None:
-    """At the top of the archive is bin/, as `--archives …#environment` wants it."""
+    """bin/ is at the top of the archive, as `--archives …#environment` needs it."""
     unfinished = archive.with_suffix(".part")
     with tarfile.open(unfinished, "w:gz", compresslevel=6) as packed:
         for entry in sorted(home.iterdir()):

@@ -11,6 +11,6 @@ from blizzard.cli.main import main
 
 if __name__ == "__main__":
     code = main(["run", *sys.argv[1:]])
-    # Notebooks and job services take any SystemExit for a failure: return normally when all is well.
+    # Notebooks and job services take any SystemExit for a failure: return normally on success.
     if code != 0:
         sys.exit(code)

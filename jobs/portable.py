@@ -1,7 +1,7 @@
-"""A copy of this machine's CPython that runs from any folder, on any Linux whose glibc is not older.
+"""Copies this machine's CPython so that it runs from any folder, on any Linux whose glibc is not older.
 
-Nothing to download: a cluster's Python may be older than ours, so the interpreter travels with the packages. Every
-library beyond glibc that it links goes along, found through $ORIGIN and never through a path of this machine.
+A cluster's Python may be older than ours, so the interpreter travels with the packages. All linked libraries except
+glibc travel too. They are found through $ORIGIN, never through a path of this machine.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-# glibc itself must be the machine's own: it belongs to the kernel's loader and to the names it resolves.
+# glibc must be the machine's own: it belongs together with the loader and with name resolution.
 _GLIBC = re.compile(r"(ld-linux.*|lib(c|m|dl|rt|util|pthread|resolv|nss_.*|mvec)\.so\..*)")
-# Editors, screens, installers and the tests of Python itself: nothing a task imports, and half of the size.
+# Editors, GUIs, installers and Python's own tests: no task imports them, and they are half of the size.
 _LEFT_OUT = {
     *("__pycache__", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "site-packages", "dist-packages"),
     *("test", "tests", "tkinter", "turtledemo", "turtle.py"),
@@ -30,11 +30,11 @@ _GLIBC_VERSION = re.compile(rb"GLIBC_(\d+)\.(\d+)")
 
 
 class CannotCopy(Exception):
-    """This interpreter, or this machine, is not one that can be copied."""
+    """This interpreter cannot be copied on this machine."""
 
 
 def copy_interpreter(home: Path) -> Path:
-    """Copy the interpreter that runs this into `home`. Returns where its packages go."""
+    """Copy the running interpreter into `home`. Returns the folder for its packages."""
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc" or not shutil.which("ldd"):
         raise CannotCopy("an environment for a cluster can only be made on Linux with glibc")
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -43,7 +43,7 @@ def copy_interpreter(home: Path) -> Path:
         sysconfig.get_path("stdlib", vars=_base()), library, ignore=_unneeded, ignore_dangling_symlinks=True
     )
     extensions = Path(sysconfig.get_config_var("DESTSHARED") or "")
-    if extensions.is_dir() and not (library / "lib-dynload").exists():  # beside the standard library only by default
+    if extensions.is_dir() and not (library / "lib-dynload").exists():  # some builds keep it in another folder
         shutil.copytree(extensions, library / "lib-dynload", ignore=_unneeded)
     binaries = home / "bin"
     binaries.mkdir()
@@ -57,7 +57,7 @@ def copy_interpreter(home: Path) -> Path:
 
 
 def needed_glibc(home: Path) -> str:
-    """The newest glibc that any binary below `home` asks for: the oldest that it can run on."""
+    """The newest glibc that any binary below `home` needs: it runs on that version or a newer one."""
     versions = [(int(a), int(b)) for path in _binaries(home) for a, b in _GLIBC_VERSION.findall(path.read_bytes())]
     return ".".join(map(str, max(versions)))
 
@@ -91,12 +91,12 @@ def _take_libraries_along(home: Path) -> None:
         shutil.copy2(os.path.realpath(path), shared / name)
     for binary in _binaries(home):
         origin = os.path.relpath(shared, binary.parent)
-        # RPATH, not RUNPATH: Hadoop sets LD_LIBRARY_PATH for its containers, which would come before the latter.
+        # RPATH, not RUNPATH: Hadoop sets LD_LIBRARY_PATH in its containers, and that is searched before RUNPATH.
         _patch(binary, "--force-rpath", "--set-rpath", "$ORIGIN" if origin == "." else f"$ORIGIN/{origin}")
 
 
 def _linked_libraries(binaries: list[Path]) -> dict[str, str]:
-    """Name and path of everything they load, and what that loads in turn, without glibc."""
+    """Name and path of all libraries that they load, directly or indirectly, without glibc."""
     found: dict[str, str] = {}
     for binary in binaries:
         told = subprocess.run(["ldd", str(binary)], capture_output=True, text=True, check=False)

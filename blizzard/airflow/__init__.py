@@ -1,8 +1,8 @@
-"""blizzard as a task of Airflow: one DAG, one run at a time, and a retry only where one can help.
+"""blizzard as a task of Airflow: one DAG, one run at a time, and a retry only if it can help.
 
 `make_dag` takes an `Ingest` (what) and a runner (where): `SparkSubmit`, `EmrStep`, `EmrServerless`, `Databricks` or
-`DatabricksJob`. Airflow and its providers are imported when an operator is made, never by blizzard itself; of
-blizzard this package needs the standard library only, so that a worker can have it without its dependencies.
+`DatabricksJob`. Airflow and its providers are imported when a DAG or an operator is made, never by other packages of
+blizzard. This package needs none of blizzard's dependencies, so a worker can install blizzard without them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One attempt of a task: its name, where its summary goes, and what Airflow is told when it is over."""
+"""One attempt of a task: its id, where its summary goes, and how the Airflow task ends."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from blizzard.airflow.requirements import (
 )
 from blizzard.text.shown import shown
 
-_LOG = logging.getLogger("airflow.task")  # ends up in the task's own log
+_LOG = logging.getLogger("airflow.task")  # the log of the task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """`id` is random: whatever was there before, by whatever name, is not this attempt's summary."""
+    """`id` is random, so no older summary can be taken for the one of this attempt."""
 
     id: str
     summary: str
@@ -41,7 +41,7 @@ def begin(context: Mapping[str, Any], summary_dir: str) -> Attempt:
     attempt = uuid.uuid4().hex
     mapped = f".{ti.map_index}" if getattr(ti, "map_index", -1) >= 0 else ""
     names = (ti.dag_id, ti.run_id, f"{ti.task_id}{mapped}-{ti.try_number}-{attempt[:8]}.json")
-    path = "/".join(re.sub(r"[^\w.=-]", "_", name) for name in names)  # a run_id has colons in it, and a plus
+    path = "/".join(re.sub(r"[^\w.=-]", "_", name) for name in names)  # a run_id has colons and a plus
     summary = f"{summary_dir.rstrip('/')}/{path}"
     if _local_path(summary) is not None:
         os.makedirs(os.path.dirname(_local_path(summary) or ""), exist_ok=True)
@@ -50,7 +50,7 @@ def begin(context: Mapping[str, Any], summary_dir: str) -> Attempt:
 
 @contextmanager
 def folder_for(summary_dir: str | None) -> Iterator[str]:
-    """The folder that was given, or one on this machine for as long as the task runs."""
+    """The given folder, or a temporary one on this machine."""
     if summary_dir is not None:
         yield summary_dir
         return
@@ -67,12 +67,12 @@ def settle(
     skips_when_idle: bool,
     aws_conn_id: str | None,
 ) -> None:
-    """Put the summary into XCom, whatever it says, and end the task as it deserves."""
+    """Put the summary into XCom, whatever it says, and end the task as `decide` says."""
     try:
         content = read(attempt.summary, aws_conn_id)
         summary, no_summary = summary_of(content, attempt.id, attempt.summary)
     except Exception as e:
-        # Raised as it is it would hide how the run itself ended.
+        # Raised here, it would hide how the run itself ended.
         summary, no_summary = None, f"the summary at {attempt.summary} cannot be read: {e!r}"
     if summary is not None:
         context["ti"].xcom_push(key="summary", value=summary)
@@ -85,7 +85,7 @@ def settle(
         tried_before=context["ti"].try_number > 1,
     )
     decided = decide(ended, skips_when_idle=skips_when_idle)
-    # A service repeats the command that it was given, and names of files may hold anything.
+    # A service repeats the command that it was given, and file names may hold anything.
     reason = f"blizzard: {shown(decided.reason)}"
     match decided:
         case Success():
@@ -99,12 +99,12 @@ def settle(
 
 
 def is_about_the_task(error: BaseException) -> bool:
-    """Not an end of the job, but Airflow's own say about the task."""
+    """Whether Airflow itself wants the task to be skipped or failed. Then it says nothing about the run."""
     return isinstance(error, (AirflowSkipException, AirflowFailException))
 
 
 def read(uri: str, aws_conn_id: str | None) -> bytes | None:
-    """None: there is nothing. The worker reads with Airflow's connections, not with blizzard's stores."""
+    """None: there is no such file. The worker reads with Airflow's connections, not with blizzard's stores."""
     path = _local_path(uri)
     if path is not None:
         try:

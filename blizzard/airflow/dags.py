@@ -1,4 +1,4 @@
-"""The DAG around a run: one at a time, nothing to catch up with, and retries that wait longer each time."""
+"""The DAG around a run: one run at a time, no catchup, and retries with growing delays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def make_dag(
     task_id: str = "ingest",
     **dag_options: Any,
 ) -> Any:
-    """A DAG with the one task. `retries` counts temporary failures and killed drivers; nothing else is retried."""
+    """A DAG with one task. Only temporary failures and lost drivers are retried, `retries` times."""
     default_args = {
         "retries": retries,
         "retry_delay": retry_delay,
@@ -34,7 +34,7 @@ def make_dag(
         dag_id,
         schedule=schedule,
         start_date=start_date,
-        # A second driver of a pipeline is fenced. And each run takes all there is: earlier intervals have nothing left.
+        # A second driver of a pipeline is fenced. Each run takes all files, so earlier intervals have nothing left.
         max_active_runs=1,
         catchup=False,
         default_args=default_args,

@@ -1,4 +1,4 @@
-"""Databricks: a run of its own, or a run of a job that exists. The service says failed or not; the summary says why."""
+"""Databricks: a one-time run, or a run of an existing job. The service says whether it failed; the summary says why."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class BlizzardDatabricksOperator(_Settling, DatabricksSubmitRunOperator):  # typ
         attempt, tasks = attempts.begin(context, self.summary_dir), self.tasks
         self.tasks = copy.deepcopy(tasks)
         self.tasks[-1]["python_wheel_task"]["parameters"] += attempt.arguments
-        # A submission that is repeated because its answer was lost must not start a second run.
+        # If a submission is repeated after a lost answer, it must not start a second run.
         self.idempotency_token = attempt.id
         try:
             self._settle(context, attempt, super().execute)

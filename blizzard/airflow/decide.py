@@ -1,6 +1,6 @@
-"""What the end of an attempt means for its task. Pure: no Airflow, no I/O, no clock.
+"""Decides what the end of an attempt means for its task. Pure: no Airflow, no I/O, no clock.
 
-A retry is always safe, since a run goes on where the last commit stands; the question is only whether it can help.
+A retry is always safe, because a run goes on from the last commit. The question is only whether it can help.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _WORTH_NO_RETRY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """All that is known of an attempt that is over. None: nobody can say.
+    """What is known about an attempt that has ended. None: not known.
 
-    `exit_code` is the driver's own; where the driver ran elsewhere only `service_ok` is known, if that.
+    `exit_code` is the driver's own. If the driver ran elsewhere, at most `service_ok` is known.
     """
 
     exit_code: int | None = None
     service_ok: bool | None = None
     summary: Mapping[str, Any] | None = None
-    no_summary: str = "there is no summary"  # why, where there is none
-    service_said: str = ""  # its own words, for a person to read
+    no_summary: str = "there is no summary"  # why there is none
+    service_said: str = ""  # the service's own text, for a person
     tried_before: bool = False  # an earlier try of the same task may have committed before it was lost
 
 
@@ -60,17 +60,17 @@ Decision = Success | Skip | Retry | Fail
 
 
 def decide(ended: Ended, *, skips_when_idle: bool = True) -> Decision:
-    """The summary is believed before any exit code: a driver that was killed after it had written one had committed
-    everything in it. A retry finds nothing new then; it is no reason to skip what waits for those records."""
+    """The summary counts more than any exit code: everything in it was committed, even if the driver was killed after
+    writing it. A retry may then find nothing new; that must not skip the tasks that wait for those records."""
     nothing_new = Skip("nothing new") if skips_when_idle and not ended.tried_before else Success("nothing new")
     if ended.summary is not None:
         return _by_summary(ended.summary, nothing_new)
     if ended.exit_code is not None:
         return _by_exit_code(ended.exit_code, ended.no_summary, nothing_new)
     if ended.service_ok:
-        # Kubernetes in cluster mode has called failed drivers successful; and a retry would say no more than this.
+        # Kubernetes in cluster mode has reported failed drivers as successful. A retry would not show more.
         return Fail(
-            f"the job is said to have succeeded, but {ended.no_summary}: what it did is not known", "no_summary"
+            f"the service says that the job succeeded, but {ended.no_summary}: what it did is not known", "no_summary"
         )
     said = f"; the service says: {ended.service_said}" if ended.service_said else ""
     return Retry(f"the driver ended before it could say why: {ended.no_summary}{said}", "driver_lost")
@@ -89,7 +89,7 @@ def _by_summary(summary: Mapping[str, Any], nothing_new: Decision) -> Decision:
         case "failed" if code in _WORTH_NO_RETRY:
             return Fail(f"{error} [{kind}]", str(kind or _WORTH_NO_RETRY[code][0]))
         case "failed":
-            return Fail(f"{error} [{kind}]; this is a bug of blizzard's, please report it", str(kind or "internal"))
+            return Fail(f"{error} [{kind}]; this is a bug in blizzard, please report it", str(kind or "internal"))
         case _:
             return Fail(f"the summary's status is {status!r}, which this version does not know", "unknown_status")
 
@@ -105,14 +105,14 @@ def _by_exit_code(code: int, no_summary: str, nothing_new: Decision) -> Decision
         kind, meaning = _WORTH_NO_RETRY[code]
         return Fail(f"exit code {code}: {meaning}", kind)
     if code < 0 or code > 128:
-        # subprocess says -9 when spark-submit's own JVM was killed, the JVM says 137 when its Python driver was.
+        # -9 if spark-submit's own JVM was killed (from subprocess); 137 if its Python driver was (from the JVM).
         return Retry(f"killed by signal {-code if code < 0 else code - 128}", "killed")
-    # spark-submit itself failed, or Python did before blizzard began: no master, no package, no memory.
-    return Retry(f"exit code {code}: the driver did not come to life; {no_summary}", "not_started")
+    # spark-submit failed, or Python did before blizzard began: no master, no package, no memory.
+    return Retry(f"exit code {code}: the driver did not start; {no_summary}", "not_started")
 
 
 def summary_of(content: bytes | None, attempt: str, where: str) -> tuple[dict[str, Any] | None, str]:
-    """The summary that this attempt left, or None and why it is not believed."""
+    """The summary of this attempt; or None, and why there is none."""
     if content is None:
         return None, f"there is no summary at {where}"
     try:

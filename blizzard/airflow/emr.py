@@ -1,6 +1,6 @@
 """EMR: a step on a cluster, or a job run of EMR Serverless. Neither says how the driver ended; its summary does.
 
-One task adds the step and waits for it. A sensor of its own would be retried alone, and wait for the same dead step.
+One task adds the step and waits for it. A separate sensor would be retried alone, and wait for the same dead step.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from blizzard.airflow.requirements import AirflowException, installed_by
 with installed_by("apache-airflow-providers-amazon"):
     from airflow.providers.amazon.aws.operators.emr import EmrAddStepsOperator, EmrServerlessStartJobOperator
 
-# The providers give up after 25 or 30 minutes, and leave a step running. A day; limit it with execution_timeout.
+# 24 hours; limit it with execution_timeout. The providers give up after 25 or 30 minutes, and leave the step running.
 _WAITING = {"waiter_delay": 30, "waiter_max_attempts": 2880}
 
 
@@ -64,7 +64,7 @@ class BlizzardEmrServerlessOperator(EmrServerlessStartJobOperator):  # type: ign
         attempt, driver = attempts.begin(context, self.summary_dir), self.job_driver
         self.job_driver = copy.deepcopy(driver)
         self.job_driver["sparkSubmit"]["entryPointArguments"] += attempt.arguments
-        # With the token of an earlier attempt the service would answer with that attempt's run.
+        # With the token of an earlier attempt the service would return that attempt's run.
         self.client_request_token = attempt.id
         try:
             job_id = super().execute(context, event)

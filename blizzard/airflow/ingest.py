@@ -1,4 +1,4 @@
-"""What is to be ingested, as the arguments of `blizzard run`; the same for every runner."""
+"""What to ingest, as the arguments of `blizzard run`. The same for every runner."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingest:
-    """`options` are configuration keys, such as {"limits.max_files": "1000"}; `flags` any other argument of
+    """`options` are configuration keys, such as {"limits.max_files": "1000"}. `flags` are any other arguments of
     `blizzard run`, such as ("--infer",). Texts may hold Airflow templates."""
 
     source: str

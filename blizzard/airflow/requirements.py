@@ -1,4 +1,4 @@
-"""Airflow's own names, which moved between 2 and 3; and one line that says what to install where one is missing."""
+"""Airflow's own names, which moved between 2 and 3; and an error that says what to install if one is missing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class MissingPackage(ImportError):
 
 @contextmanager
 def installed_by(package: str) -> Iterator[None]:
-    """Around the imports of what `package` brings."""
+    """Around imports from `package`."""
     try:
         yield
     except ImportError as e:

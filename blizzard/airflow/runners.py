@@ -1,6 +1,6 @@
-"""Where a run happens: one value for each kind of cluster, which makes the operator for it.
+"""Where a run happens: one class for each kind of cluster, which makes the Airflow operator.
 
-The operators are imported when one is made, so that a worker needs only the provider it uses.
+Operators are imported only when one is made, so a worker needs only the provider that it uses.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Runner(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSubmit:
-    """spark-submit on the worker. `summary_dir` may be left out in client mode, where the driver runs beside the task;
-    in cluster mode it is in a store that both can reach."""
+    """spark-submit on the worker. In client mode `summary_dir` may be left out: the driver runs beside the task. In
+    cluster mode it must be in a store that both can reach."""
 
     application: str
     summary_dir: str | None = None
@@ -41,7 +41,7 @@ class SparkSubmit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmrStep:
-    """A step on a running EMR cluster. `environment` is the packed environment, `application` the thin job file."""
+    """A step on a running EMR cluster. `environment` is the packed environment, `application` is jobs/ingest.py."""
 
     job_flow_id: str
     application: str
@@ -62,11 +62,11 @@ class EmrStep:
         )
 
     def step(self, ingest: Ingest) -> dict[str, Any]:
-        # In cluster mode the driver runs in a container of its own, with the environment unpacked beside it.
+        # In cluster mode the driver runs in its own container, with the environment unpacked beside it.
         conf = {
             "spark.yarn.appMasterEnv.PYSPARK_PYTHON": _ENVIRONMENT_PYTHON,
             "spark.pyspark.python": _ENVIRONMENT_PYTHON,
-            # One attempt: YARN would start the driver again on its own, with the same --attempt.
+            # One attempt: otherwise YARN would restart the driver by itself, with the same --attempt.
             "spark.yarn.maxAppAttempts": "1",
             **self.conf,
         }
@@ -124,7 +124,7 @@ class EmrServerless:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Databricks:
-    """A run of its own, on a cluster made for it (`new_cluster`) or one that is there (`existing_cluster_id`)."""
+    """A one-time run, on a new cluster (`new_cluster`) or on an existing one (`existing_cluster_id`)."""
 
     wheel: str
     summary_dir: str
@@ -147,7 +147,7 @@ class Databricks:
             "task_key": "ingest",
             "python_wheel_task": {
                 "package_name": "blizzard",
-                # Not "blizzard": a wheel task calls the function and throws away what it returns, the exit code.
+                # Not "blizzard": a wheel task calls the function and ignores what it returns, the exit code.
                 "entry_point": "blizzard-ingest",
                 "parameters": ingest.arguments(),
             },
@@ -158,8 +158,8 @@ class Databricks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabricksJob:
-    """A job that exists and has the job parameters of the bundle in jobs/databricks. Options and flags are its own:
-    job parameters have fixed names."""
+    """An existing job with the job parameters of the bundle in jobs/databricks. Options and flags must be in the job
+    itself: job parameters have fixed names."""
 
     job_id: str
     summary_dir: str
@@ -178,7 +178,7 @@ class DatabricksJob:
 
     def job_parameters(self, ingest: Ingest) -> dict[str, str]:
         if ingest.options or ingest.flags:
-            raise ValueError("a Databricks job that exists has its options and flags in its own definition")
+            raise ValueError("put options and flags into the definition of the existing Databricks job")
         given = {
             "source": ingest.source,
             "table": ingest.table,

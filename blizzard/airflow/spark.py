@@ -1,4 +1,4 @@
-"""spark-submit from a worker. In client mode the driver's exit code comes back; in cluster mode only its summary."""
+"""spark-submit from a worker. In client mode the driver's exit code is known; in cluster mode only its summary."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ class BlizzardSparkSubmitOperator(SparkSubmitOperator):  # type: ignore[misc]
         kwargs.setdefault("name", f"blizzard {ingest.pipeline}")
         super().__init__(application=application, application_args=ingest.arguments(), **kwargs)
         self.summary_dir, self.skips_when_idle, self.aws_conn_id = summary_dir, skips_when_idle, aws_conn_id
-        # A retry that takes up the last one's job again would wait for another attempt's summary.
+        # A durable operator's retry would go on with the last attempt's job, and wait for another attempt's summary.
         self.durable = False
 
     def execute(self, context: Mapping[str, Any]) -> None:
-        self._hook = None  # made anew: it holds the arguments of the attempt that it was made for
+        self._hook = None  # a hook holds the arguments of its attempt, so each attempt makes a new one
         is_cluster = self._get_hook()._connection.get("deploy_mode") == "cluster"
         if is_cluster and self.summary_dir is None:
             raise AirflowFailException(
-                "blizzard: in cluster mode give summary_dir, in a store that worker and driver reach"
+                "blizzard: cluster mode needs summary_dir, in a store that worker and driver can reach"
             )
         arguments = self.application_args
         with attempts.folder_for(self.summary_dir) as folder:
             attempt = attempts.begin(context, folder)
             try:
-                # Only on this machine: a cluster would take 99 for a failure, and try again.
+                # Only in client mode: a cluster would take 99 for a failure, and retry.
                 idle = [] if is_cluster else ["--exit-99-when-idle"]
                 self.application_args = [*arguments, *idle, *attempt.arguments]
                 error = self._submit(context)
@@ -73,6 +73,6 @@ class BlizzardSparkSubmitOperator(SparkSubmitOperator):  # type: ignore[misc]
         return None
 
     def _exit_code(self) -> int | None:
-        """Of spark-submit, which is its driver's; not taken out of the text of an exception."""
+        """The exit code of spark-submit, which is that of its driver. Not parsed from the text of an exception."""
         process = getattr(self._hook, "_submit_sp", None)
         return None if process is None else int(process.returncode)

@@ -19,10 +19,10 @@ def carry_out(work: Callable[[], int], *, prints_at_the_end: bool) -> tuple[int,
     A command that only shows something fails if its output is lost. A command that changes something prints at the end:
     a closed or full stdout must not stop it half way, and does not undo what was done.
     """
-    told, error, code = io.StringIO(), None, 0
+    printed, error, code = io.StringIO(), None, 0
     watched = _Watched(sys.stdout)
     try:
-        with redirect_stdout(told if prints_at_the_end else cast("TextIO", watched)):
+        with redirect_stdout(printed if prints_at_the_end else cast("TextIO", watched)):
             code = work()
     except KeyboardInterrupt:
         return 130, None
@@ -30,7 +30,7 @@ def carry_out(work: Callable[[], int], *, prints_at_the_end: bool) -> tuple[int,
         raise
     except BaseException as e:  # a panic in Rust is not an Exception
         error = e
-    unsaid = put_out(told.getvalue())
+    unsaid = put_out(printed.getvalue())
     lost = watched.lost or unsaid
     if lost is None:
         return code, error

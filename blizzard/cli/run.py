@@ -45,7 +45,7 @@ class RunCommand:
             except BaseException as e:  # a panic in Rust is not an Exception
                 return self.fail(e)
         summary = self._summary
-        self._say("info", _told(summary), status=summary.status, seconds=round(summary.seconds, 3))
+        self._say("info", _ending(summary), status=summary.status, seconds=round(summary.seconds, 3))
         if summary.status == "idle" and self._options.exit_99_when_idle:
             summary.exit_code = EXIT_IDLE
         return self._end()
@@ -137,7 +137,7 @@ def _check_destination(destination: str | None) -> None:
         raise ConfigError(f"--summary {destination}: not a file in a folder that can be written to", kind=Kind.SUMMARY)
 
 
-def _told(summary: Summary) -> str:
+def _ending(summary: Summary) -> str:
     if summary.status == "idle":
         text = "nothing new"
     else:

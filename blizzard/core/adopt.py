@@ -37,7 +37,7 @@ def adoption_warnings(marks: Marks) -> tuple[str, str]:
     )
 
 
-def find_rust_state(facts: TableFacts) -> tuple[RustPosition, int] | None:
+def find_rust_position(facts: TableFacts) -> tuple[RustPosition, int] | None:
     """The newest position of the Rust program, in the commits looked at or in the Delta checkpoint before them."""
     for commit in facts.commits:
         found = _newest(commit.txns)
@@ -59,7 +59,7 @@ def decide_adoption(
 ) -> Adoption | Refuse:
     if facts is not None and (facts.fence or any(fence_version(c, pipeline) for c in facts.commits)):
         return _refuse(f"pipeline {pipeline!r} has a position of its own in this table already", "Leave --adopt out")
-    found = find_rust_state(facts) if facts is not None else None
+    found = find_rust_position(facts) if facts is not None else None
     if found is None:
         return _refuse("the table's log holds no position of the Rust program")
     position, version = found
@@ -127,7 +127,7 @@ def _refuse(why: str, way_out: str = _BY_HAND) -> Refuse:
 
 def check_rust_reader(facts: TableFacts, source: SourceIdentity, begins_at: Marks) -> Refuse | None:
     """Refuses a pipeline that would read again what the Rust program has read of this source."""
-    found = find_rust_state(facts)
+    found = find_rust_position(facts)
     if found is None:
         return None
     position, version = found[0].marks, found[1]

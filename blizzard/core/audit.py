@@ -190,12 +190,12 @@ def _read_by_others(known: Mapping[str, _Known], root: str, others: Iterable[Led
 
 def _reads_again(read_by_others: Mapping[str, tuple[str, ...]], commits: Iterable[CommitFacts]) -> bool:
     """Whether each of the others began with --reads-again."""
-    told = {name: False for names in read_by_others.values() for name in names}
-    for commit in commits if told else ():
+    reads_again = {name: False for names in read_by_others.values() for name in names}
+    for commit in commits if reads_again else ():
         for position in positions_in(commit.txns):
-            if position.pipeline in told:
-                told[position.pipeline] |= position.begun.reads_again
-    return bool(told) and all(told.values())
+            if position.pipeline in reads_again:
+                reads_again[position.pipeline] |= position.begun.reads_again
+    return bool(reads_again) and all(reads_again.values())
 
 
 def _judge_quarantine(quarantine: InQuarantine, position: Position, ledgers: Sequence[Ledger]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class RunIdentity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
+class SealedPosition:
     """A position with everything its commit needs."""
 
     position: Position
@@ -188,7 +188,7 @@ def seal(
     superseded: tuple[int, ...] = (),
     late: Collection[str] = (),
     edited: tuple[LedgerEntry, ...] = (),
-) -> Checkpoint:
+) -> SealedPosition:
     """Everything the commit of this position carries beside its data files. `late` are files of the result that the
     mark had passed before. `edited` is what a person said about files."""
     ledger = Ledger(
@@ -205,7 +205,7 @@ def seal(
         rolled_back_to=rolled_back_to,
         superseded=superseded,
     )
-    return Checkpoint(
+    return SealedPosition(
         position=position,
         app_id=encode_position(position),
         fence_app_id=fence_app_id(position.pipeline),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from blizzard.core.batch import Checkpoint, seal
+from blizzard.core.batch import SealedPosition, seal
 from blizzard.core.ledger import LedgerEntry
 from blizzard.core.position import Position
 from blizzard.core.types import BatchResult, DataFile
@@ -32,13 +32,13 @@ class CommitRequest:
         return bool(self.removes) or self.metadata is not None
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, files: tuple[DataFile, ...]) -> CommitRequest:
+    def of(cls, sealed: SealedPosition, files: tuple[DataFile, ...]) -> CommitRequest:
         return cls(
-            app_id=checkpoint.app_id,
-            fence_app_id=checkpoint.fence_app_id,
-            sequence=checkpoint.position.sequence,
-            last_updated_ms=checkpoint.position.taken_at_ms,
-            ledger=checkpoint.ledger,
+            app_id=sealed.app_id,
+            fence_app_id=sealed.fence_app_id,
+            sequence=sealed.position.sequence,
+            last_updated_ms=sealed.position.taken_at_ms,
+            ledger=sealed.ledger,
             files=files,
         )
 
@@ -59,7 +59,7 @@ class Intent:
     removes: tuple[Mapping[str, Any], ...] = ()  # Adds that leave the table
     metadata: Mapping[str, Any] | None = None
 
-    def sealed(self) -> Checkpoint:
+    def sealed(self) -> SealedPosition:
         return seal(
             self.position,
             self.result,

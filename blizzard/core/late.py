@@ -261,7 +261,7 @@ class Past:
     """What the ledgers know, and which names may have been taken by a commit whose ledger is gone."""
 
     def __init__(self, position: Position) -> None:
-        self._state = position
+        self._position = position
         # Positions that know more than the ledgers: a file that one of them takes for done may have been ingested.
         self._positions: list[Marks | None] = []  # None: any file may have been ingested
         self.is_complete = True
@@ -278,10 +278,10 @@ class Past:
         is_first = False
         for commit in commits if unknown else ():
             self.commits_read += 1
-            sequence = fence_version(commit, self._state.pipeline)
+            sequence = fence_version(commit, self._position.pipeline)
             is_first = commit.version == 0 or sequence == 1
             # Without the fence it is somebody else's commit, whatever its metadata says.
-            versions = ledger_versions(commit.user_metadata, self._state.pipeline, superseded) if sequence else None
+            versions = ledger_versions(commit.user_metadata, self._position.pipeline, superseded) if sequence else None
             for path, version in versions or ():
                 file = unknown.pop(path, None)  # the newest ledger that names a file counts
                 if file is not None and (file.size_bytes, file.etag) != version:
@@ -290,31 +290,31 @@ class Past:
                 oldest = commit
                 if versions is None:
                     self._lacks(commit)
-                if self._state.seen.late_from_ms and (position := self._taken_over_in(commit)) is not None:
+                if self._position.seen.late_from_ms and (position := self._taken_over_in(commit)) is not None:
                     taken_over = position
             if not unknown or is_first:
                 break
         if unknown and not is_first:
             self._lacks(oldest)
-        if unknown and self._state.seen.late_from_ms:
+        if unknown and self._position.seen.late_from_ms:
             self._positions.append(taken_over)
         return rewritten
 
     def _lacks(self, commit: CommitFacts | None) -> None:
         """This commit or earlier ones have no ledger. They may have taken any file that its position has passed."""
-        position = None if commit is None else _state_in(commit, self._state.pipeline)
+        position = None if commit is None else _position_in(commit, self._position.pipeline)
         self._positions.append(None if position is None else position.marks)
         self.is_complete = False
 
     def _taken_over_in(self, commit: CommitFacts) -> Marks | None:
         """The commit's marks, if it is not older than the import or adoption. The oldest such commit is that one."""
-        position = _state_in(commit, self._state.pipeline)
+        position = _position_in(commit, self._position.pipeline)
         return (
             position.marks
-            if position is not None and position.seen.late_from_ms == self._state.seen.late_from_ms
+            if position is not None and position.seen.late_from_ms == self._position.seen.late_from_ms
             else None
         )
 
 
-def _state_in(commit: CommitFacts, pipeline: str) -> Position | None:
+def _position_in(commit: CommitFacts, pipeline: str) -> Position | None:
     return next((s for s in positions_in(commit.txns) if s.pipeline == pipeline), None)

@@ -31,11 +31,11 @@ def describe_position(position: Position) -> str:
     marks += [mark for _, mark in sorted(source.prefix_marks.items())]
     read = [f"{path} ({p.records:,} records read)" for path, p in sorted(source.in_progress.items())]
     above = sorted(path for path in source.files if path not in source.in_progress)
-    told = [f"mark {_some(marks)}" if marks else "no mark"]
-    told.append(f"in progress: {_some(read)}" if read else "nothing in progress")
+    parts = [f"mark {_some(marks)}" if marks else "no mark"]
+    parts.append(f"in progress: {_some(read)}" if read else "nothing in progress")
     if above:
-        told.append(f"finished after the mark: {_some(above)}")
-    return "; ".join(told)
+        parts.append(f"finished after the mark: {_some(above)}")
+    return "; ".join(parts)
 
 
 def _some(names: Iterable[str]) -> str:
@@ -57,13 +57,13 @@ def options_of(pipeline: str, source: SourceIdentity, *, given: SourceIdentity |
         return shlex.join(["--pipeline", pipeline])
     words, without = ["--source", source.root], []
     of_glob = "default" if given is None else given.pattern
-    for key, wanted, told in (
+    for key, wanted, is_given in (
         ("source.pattern", source.pattern if source.pattern != "default" else None, of_glob != "default"),
         ("source.marks_per", source.marks_per, given is not None and given.marks_per is not None),
     ):
         if wanted is not None:
             words += ["--set", f"{key}={wanted}"]
-        elif told:
+        elif is_given:
             without.append(key)
     left_out = f" (without {' and '.join(without)})" if without else ""
     return shlex.join([*words, "--pipeline", pipeline]) + left_out

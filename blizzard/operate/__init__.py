@@ -1,1 +1,1 @@
-"""What people do beside runs: look, check, and move a position by hand. Each change is a commit of the one ritual."""
+"""What people do besides runs: look, check, clean up, and change a position by hand (always through run/commit.py)."""

@@ -1,5 +1,5 @@
-"""`blizzard audit`: the source, the ledgers of all pipelines, the quarantine, and the table itself where it says which
-file a row is from."""
+"""`blizzard audit`: compares the source with the ledgers of all pipelines, the quarantine, and, if it has a source_file
+column, the table. Changes nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from blizzard.tasks.quarantine import Selection
 
 
 def audit_source(assembly: Assembly, *, counts_rows: bool) -> Audit:
-    """Changes nothing. With `counts_rows`, every data file of the table is read, one column of it."""
+    """With `counts_rows`, one column of every data file of the table is read."""
     table, source = assembly.open_table(), assembly.source
     pipeline = assembly.pipeline_of(table)
     recovery = decide_start(
@@ -45,7 +45,7 @@ def _in_quarantine(assembly: Assembly, position: Position) -> InQuarantine:
     for batch in quarantine.read(Selection(pipeline=position.pipeline, table_id=position.on.table_id), ["sequence"]):
         rows.update(batch.column("sequence").to_pylist())
     table, table_id = quarantine.open(), position.on.table_id
-    # The next run adds what the newest commit left pending, if it is there.
+    # The next run adds what the newest commit left pending, if the files are there.
     is_pending = all(quarantine.store.stat(name) is not None for name in position.quarantine.pending)
     keeps_all = config.bad_records.policy == "quarantine" and config.quarantine.overflow != "reject"
     return InQuarantine(

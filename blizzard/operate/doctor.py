@@ -1,6 +1,6 @@
-"""`blizzard doctor`: whether this machine and this table are fit for a run, which committer fits, and why.
+"""`blizzard doctor`: whether this machine and this table are ready for a run, which committer fits, and why.
 
-Looks and changes nothing. Each finding is one line with a verdict, so that a person who is paged can read it out.
+Changes nothing. Each finding is one line with a verdict.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _databricks() -> Iterator[Finding]:
 
 
 def _settings_of_active_session() -> dict[str, str]:
-    """Of a session that runs already, as in a notebook; none is started for this."""
+    """Of a session that is already running, as in a notebook. Starts none."""
     if "pyspark" not in sys.modules:
         return {}
     from pyspark.sql import SparkSession
@@ -174,7 +174,7 @@ def _choice(table: DeltaRsTable, fits: dict[str, str | None], config: Config) ->
 
 
 def _writers(table: DeltaRsTable, assembly: Assembly) -> Iterator[Finding]:
-    """Who has committed lately, and whether they and we are kept apart."""
+    """Who has committed lately, and whether their commits can overwrite ours."""
     engines = Counter(_engines(assembly, table.version))
     named = ", ".join(f"{engine} ({count})" for engine, count in engines.most_common()) or "nobody"
     by_spark = any(engine.startswith("Apache-Spark") for engine in engines)
@@ -182,9 +182,9 @@ def _writers(table: DeltaRsTable, assembly: Assembly) -> Iterator[Finding]:
         yield Finding(
             verdict="warning",
             about="writers",
-            text=f"of the last commits: {named}. On S3 Spark and delta-rs do not arbitrate: a commit of Spark's at the"
-            " very moment of one of ours can overwrite it. Its records and its position then go together, and the next"
-            " run ingests them again; but let such jobs (OPTIMIZE, MERGE) run at other times",
+            text=f"of the last commits: {named}. On S3, nothing keeps Spark and delta-rs apart: a commit of Spark can"
+            " overwrite one of ours that is made at the same moment. Its records and its position are then lost"
+            " together, and the next run ingests them again. Run such jobs (OPTIMIZE, MERGE) at other times",
         )
     else:
         yield Finding(verdict="ok", about="writers", text=f"of the last commits: {named}")
@@ -203,7 +203,7 @@ def _engines(assembly: Assembly, newest: int) -> Iterator[str]:
 
 
 def _engine_of(line: bytes) -> str:
-    """Whoever writes to the table writes this, and writes what they like."""
+    """Any writer of the table writes this, so it may hold anything."""
     try:
         info = orjson.loads(line)["commitInfo"]
         ours = '"blizzard"' in str(info.get("userMetadata") or "")[:20]

@@ -1,7 +1,7 @@
-"""Parquet written by attempts that never committed: found, and deleted only when told.
+"""Files of attempts that never committed, Parquet and end markers: finds them, and deletes them only when asked to.
 
-A file is an orphan only if its name is one that blizzard gives, it is older than any batch may be by far, and no file
-of the log names it: no commit, no compacted log, no Delta checkpoint, no pending quarantine.
+A file is an orphan only if its name is one of ours, it is much older than any batch may be, and no commit, compacted
+log, Delta checkpoint or pending quarantine names it. In the quarantine's folder all its records must be of this table.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.files import Store
 from blizzard.store.uri import join
 
-# A batch older than 24 hours is never committed; a week leaves room for clocks and for people.
+# A batch older than 24 hours is never committed. A week leaves room for wrong clocks and for people.
 SHORTEST_AGE = timedelta(days=7)
 _OURS = re.compile(
     r"blizzard-[0-9a-f]{12}-\d{8}-(?:\d{4}|replay)-[0-9a-f]{12}(?:-p\d+)?(?:-\d{4})?(?:\.\w+)?\.parquet"
-    r"|_blizzard-end-[0-9a-f]{12}-\d{8}"  # by which a driver that died told its tasks to stop
+    r"|_blizzard-end-[0-9a-f]{12}-\d{8}"  # the end marker of a driver that died
 )
 
 
@@ -66,8 +66,8 @@ def find_orphans(
 
 
 def _is_of(store: Store, orphan: Orphan, table_id: str) -> bool:
-    """Whether all records in a file of the quarantine's folder are of this table. Others may share the folder, and one
-    of them may have it pending; what cannot be read says nothing."""
+    """Whether all records in a file of the quarantine's folder are of this table. Another table may share the folder,
+    and have the file pending. A file that cannot be read does not count as ours."""
     name = orphan.path.removeprefix(f"{store.root}/")
     try:
         with store.open_seekable(name) as content, pq.ParquetFile(content) as file:
@@ -78,7 +78,7 @@ def _is_of(store: Store, orphan: Orphan, table_id: str) -> bool:
 
 
 def delete_orphans(orphans: list[Orphan], access: Callable[[str], Access]) -> int:
-    """How many were deleted; one that is gone already is none. `access` says how to get to a folder."""
+    """How many were deleted; files already gone do not count. `access` gives the access to a folder."""
     deleted = 0
     for orphan in orphans:
         folder, name = orphan.path.rsplit("/", 1)
@@ -90,7 +90,7 @@ def _orphans_in(store: Store, pending: set[str], older_than: timedelta) -> Itera
     candidates = [orphan for orphan in _old_files(store, older_than) if _base(orphan.path) not in pending]
     if not candidates:
         return
-    # After the candidates: what is committed meanwhile is seen.
+    # Read the log after the candidates were listed, so that a commit in between is seen.
     named = set(_names_in_log(store))
     for orphan in candidates:
         if _base(orphan.path) not in named:
@@ -107,7 +107,7 @@ def _old_files(store: Store, older_than: timedelta) -> Iterator[Orphan]:
 
 
 def _names_in_log(store: Store) -> Iterator[str]:
-    """The base name of every data file that any file of the log mentions. Names are random, so that is enough."""
+    """The base name of every data file that the log mentions. Names are random, so the base name is enough."""
     for file in store.walk(LOG_FOLDER):
         try:
             if file.path.endswith(".json"):
@@ -118,8 +118,8 @@ def _names_in_log(store: Store) -> Iterator[str]:
             continue  # cleaned up meanwhile; the Delta checkpoint that replaced it is read as well
         except (orjson.JSONDecodeError, pa.ArrowException, OSError, KeyError, TypeError) as e:
             raise Refused(
-                f"{join(store.root, file.path)} cannot be read ({e}), so that what it names is not known. Nothing was"
-                f" deleted.",
+                f"{join(store.root, file.path)} cannot be read ({e}), so it is not known which files it names. Nothing"
+                f" was deleted.",
                 kind=Kind.LOG_DAMAGED,
             ) from e
 

@@ -1,7 +1,6 @@
-"""Changing a position by hand: a file is read again, or left out. A commit like any other, without data.
+"""Changes a position by hand: a file is read again, or left out. It is a commit without data.
 
-It takes the pipeline's next sequence, so that a run at the same time is fenced or fences it, and what it changed is in
-the log for everyone to see.
+It takes the pipeline's next sequence, so it and a run at the same time fence each other. The log shows what it changed.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ from blizzard.run.settle import settle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """One file's new place in the position, and what that means."""
+    """The new progress of one file, and a sentence that says what that means."""
 
     before: Position  # the position that was looked at
     path: str
     progress: FileProgress
     sentence: str
-    entry: LedgerEntry | None = None  # for the ledger: else a file that is left out would be a late one
+    entry: LedgerEntry | None = None  # for the ledger: without it a file that is left out would count as late
 
 
 def plan_reset(assembly: Assembly, table: DeltaRsTable, path: str, from_record: int | None) -> Edit:
-    """The file is read again: from where it broke, or from the record that is given."""
+    """The file will be read again: from where it broke, or from the given record."""
     before, file = _current(assembly, table), _listed(assembly, path)
     if from_record is None:
         known = _newest_reading(table.scan_back(), before.pipeline, path)
@@ -54,15 +53,15 @@ def plan_reset(assembly: Assembly, table: DeltaRsTable, path: str, from_record: 
 
 
 def _where_it_stands(marks: Marks, known: LedgerEntry | None, path: str) -> int:
-    """The first record that is not in the table: as the position has it, if it names the file. Else the ledger of the
-    last time that it was read says whether it broke."""
+    """The first record that is not in the table. The position knows it, if it names the file; else the ledger of the
+    last reading says where the file broke."""
     if path in marks.in_progress:
         return marks.records_read(path)
     broke = known is not None and known.broken is not None
     if known is not None and (broke or not known.finished):
         return known.to_record
     if marks.is_finished(path):
-        whole = f"was ingested whole, {known.to_record:,} lines" if known is not None else "was ingested, or left out"
+        whole = f"was ingested whole, {known.to_record:,} lines" if known is not None else "was ingested or left out"
         raise ConfigError(
             f"{path} {whole}. Reading it again doubles its records: say --from-record 0 if that is what you want, or a"
             f" later record to read only what comes after it.",
@@ -72,7 +71,7 @@ def _where_it_stands(marks: Marks, known: LedgerEntry | None, path: str) -> int:
 
 
 def plan_skip(assembly: Assembly, table: DeltaRsTable, path: str) -> Edit:
-    """A file that is there; or one that is gone before all of it was read, of which the rest is given up."""
+    """The file will not be read, or not further. It may also be gone before all of it was read."""
     before, file = _current(assembly, table), find_file(assembly.source.list(), path)
     named = before.marks.in_progress.get(path)
     version = file or named
@@ -94,14 +93,14 @@ def plan_skip(assembly: Assembly, table: DeltaRsTable, path: str) -> Edit:
 
 
 def apply_edit(assembly: Assembly, table: DeltaRsTable, edit: Edit, plan_again: Callable[[], Edit]) -> tuple[int, int]:
-    """The sequence and the version the change was committed in. The table is the one that the edit was planned on."""
+    """The sequence and the version of the commit. `table` is the one that the edit was planned on."""
     committing = committing_on(table, assembly.quarantine)
     settle(committing.quarantine, table, edit.before, since=table.version)
     held_back = {path: why for path, why in edit.before.seen.held_back.items() if path != edit.path}
     before = replace(
         on_this_version(edit.before, table),
         seen=replace(edit.before.seen, held_back=held_back),
-        # What was about to be archived or deleted is looked at again: the file may be one of it.
+        # Decide again what is archived or deleted: this file may be among it.
         cleaned=replace(edit.before.cleaned, due_through=edit.before.cleaned.done_through),
         marks=_with(edit.before.marks, edit),
     )
@@ -119,7 +118,7 @@ def committing_on(table: DeltaRsTable, quarantine: Quarantine) -> Committing:
 
 
 def on_this_version(position: Position, table: DeltaRsTable) -> Position:
-    """As a command of its own would go on from it, on the version that it has looked at."""
+    """The position on this version of the table, with a new run id for the command."""
     on = replace(position.on, delta_version=table.version, schema_fingerprint=table.schema_fingerprint)
     return replace(position, run_id=new_run_id(), on=on)
 
@@ -141,7 +140,7 @@ def edit_intent(
 
 def changed_meanwhile() -> Refused:
     return Refused(
-        "the table or the source changed meanwhile; nothing was done. Run again.", kind=Kind.POSITION_CHANGED
+        "the table or the source changed meanwhile. Nothing was done. Run again.", kind=Kind.POSITION_CHANGED
     )
 
 
@@ -177,12 +176,12 @@ def _listed(assembly: Assembly, path: str) -> SourceFile:
 
 
 def _no_such_file(path: str) -> ConfigError:
-    return ConfigError(f"there is no file {path} in the source; names are those of blizzard files", kind=Kind.USAGE)
+    return ConfigError(f"there is no file {path} in the source; blizzard files shows the names", kind=Kind.USAGE)
 
 
 def _newest_reading(commits: Iterable[CommitFacts], pipeline: str, path: str) -> LedgerEntry | None:
-    """What is known of the last time that the file was read. That somebody left it out afterwards says nothing of what
-    is in the table: it counts only where no ledger is gone that could know of a reading."""
+    """The ledger entry of the last time that the file was read. The entry of a skip counts only if no earlier ledger is
+    gone, or if it says how many records had been read."""
     skipped, first = None, None
     for _, ledger in ledgers_of(commits, pipeline):
         first = ledger.sequence

@@ -1,8 +1,7 @@
-"""Bringing a quarantine table together with the table it belongs to, after one of them was put back from a copy.
+"""Brings a quarantine table and its table into step again, after one of them was put back from a copy.
 
-Never deletes a record: for a lost timeline or a second copy of the table it may be the last one. Records of batches
-that are not part of the table's history are marked as orphans; what is missing comes back from the files its commits
-named.
+Never deletes a record: it may be the last copy, if a history was lost or the table was copied. Records of batches that
+are not part of the table's history are marked as orphans. Missing records are added from the files that commits named.
 """
 
 from __future__ import annotations
@@ -47,27 +46,28 @@ class Realigned:
     orphaned: int = 0  # records marked: they are not part of the table's history
     live_again: int = 0  # records whose mark was taken away
     added: int = 0  # records that were missing
-    lost: tuple[str, ...] = ()  # slices whose bad records are nowhere to be found
+    lost: tuple[str, ...] = ()  # slices whose bad records cannot be found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Missing:
     link: Link
-    there: tuple[str, ...]  # of its files, those that can still be read
-    is_lost: bool  # something of it cannot
+    there: tuple[str, ...]  # its files that can still be read
+    is_lost: bool  # some of its files cannot be read
 
 
 def realign(
     table: TableWithFiles, quarantine: DeltaRsQuarantine, *, pipeline: str, scan_commits: int = 100
 ) -> Realigned:
-    """Make the records that are not orphans those of the table's history, and its newest position the head."""
+    """Make the quarantine hold the bad records of the table's history, with its newest position as the head. All other
+    records become orphans."""
     cause: Exception | None = None
     for _ in range(_ATTEMPTS):
         try:
             return _realign(table, quarantine, _position(table, pipeline, scan_commits))
         except BlizzardError:
             raise
-        except Exception as e:  # somebody else wrote to it: what was found out may no longer be so
+        except Exception as e:  # somebody else may have written to it: look again
             cause = e
     raise Temporary(
         f"the quarantine table at {quarantine.root} could not be realigned ({cause}). Run again.",
@@ -76,8 +76,8 @@ def realign(
 
 
 def _position(table: TableWithFiles, pipeline: str, scan_commits: int) -> Position:
-    """The newest, also where the table does not hold what it says: that is mended after this, and needs a quarantine
-    that is in step."""
+    """The newest, even if the table does not hold what it says. That is repaired later, and needs a quarantine that is
+    in step."""
     table.refresh()
     position = position_to_leave(table, pipeline=pipeline, source=None, scan_commits=scan_commits)
     if position is not None:
@@ -112,7 +112,7 @@ def _realign(table: TableWithFiles, quarantine: DeltaRsQuarantine, position: Pos
     marks, last = find_marks(view), quarantine.head_stamp(position, given_up)
     if marks or not files:
         commit_marks(view, marks, None if files else last)
-    # The head comes with whatever is committed last: until then a run refuses, and realigning again goes on from here.
+    # The last commit sets the head. Until then runs refuse, and another realign goes on from here.
     added = add_missing(view, files, last) if files else 0
     return Realigned(orphaned=marks.orphaned, live_again=marks.live_again, added=added, lost=lost)
 
@@ -122,14 +122,14 @@ def _chain(table: TableWithFiles, position: Position) -> Chain:
         return chain_of(table.scan_back(), pipeline=position.pipeline, sequence=position.sequence)
     except UnknownReplay as e:
         raise Refused(
-            f"{e}, so that which records it took out of quarantine is not known. Restore that commit from a backup.",
+            f"{e}, so it is not known which records it took out of quarantine. Restore that commit from a backup.",
             kind=Kind.DAMAGED_CHECKPOINT,
         ) from e
 
 
 def _settled_through(view: QuarantineView) -> int:
-    """Up to which sequence nothing of the table's history can be missing in quarantine. By its log: the newest commit
-    there whose head is part of the history, unless a replay or a rollback of another history took records out since."""
+    """Up to this sequence the quarantine misses nothing of the table's history. Its log shows it: the newest commit
+    whose head is part of the history; 0 if a replay or a rollback of another history took records out since."""
     heads = {head_number(link.batch_id): link.sequence for link in view.chain.links}
     app_id, replay = head_app_id(view.pipeline, view.table_id), f"blizzard-replay:{view.pipeline}"
     for commit in log.scan_back(view.quarantine.store, int(view.table.version())):
@@ -167,7 +167,7 @@ def _rows_of(quarantine: DeltaRsQuarantine, name: str) -> int | None:
 def _slices(links: Iterable[Link]) -> Iterator[str]:
     for link in links:
         if not link.slices:
-            yield f"what the replay of sequence {link.sequence} could not mend"
+            yield f"records that failed again in the replay of sequence {link.sequence}"
         for entry in link.slices:
             yield f"{entry.path} records {entry.from_record:,} to {entry.to_record:,} (sequence {link.sequence})"
 
@@ -180,6 +180,6 @@ def _lost(root: str, lost: tuple[str, ...], *, before: int) -> Refused:
         f" another quarantine table, set quarantine.path back to it; if you have a backup of the Parquet files, put"
         f" them back. To go on without these records add --accept-quarantine-loss. If their source files are still"
         f" there, they can be read again right after that, each once, before another run: blizzard checkpoint rollback"
-        f" --to {before} --yes. Where that cannot be, it says so.",
+        f" --to {before} --yes. If that is not possible, the command says so.",
         kind=Kind.QUARANTINE_LOST,
     )

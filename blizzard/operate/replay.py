@@ -1,8 +1,8 @@
-"""A replay: the lines in quarantine are parsed once more, and those that pass now become rows of the table.
+"""A replay: parses the lines in quarantine once more; those that pass now become rows of the table.
 
-It is a batch like any other, whose lines come from the quarantine table instead of the source: it takes the
-pipeline's next sequence, and its one commit holds the rows, names those that failed again as pending, and says which
-records were taken. `settle` makes the quarantine table follow; if this process dies before it, the next run does.
+It is a batch whose lines come from the quarantine table instead of the source. It takes the pipeline's next sequence.
+Its one commit adds the rows, names the records that failed again as pending, and says which records were taken. Then
+`settle` makes the quarantine table follow; if this process dies before that, the next run does it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from blizzard.run.settings import RunSettings
 from blizzard.tasks.quarantine import Selection
 from blizzard.tasks.spec import TaskSpec
 
-# A replay reads no file of the source: one task without slices, and no bound but the quarantine itself.
+# A replay reads no file of the source: one task without slices and without limits.
 _PLAN = BatchPlan(
     tasks=(TaskPlan(slot=0, slices=(), budget=Budget(output_bytes=1 << 62, max_records=None, seconds=None)),),
     frontier=(),
@@ -39,16 +39,16 @@ _PLAN = BatchPlan(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What became of the records. Where none passed, nothing was committed and the quarantine is as it was."""
+    """What happened to the records. If none passed, nothing was committed and the quarantine is unchanged."""
 
     replayed: int
     still_bad: int
-    sequence: int  # the pipeline's newest, this replay's own if it committed
+    sequence: int  # the pipeline's newest; this replay's own if it committed
     delta_version: int
 
 
 def replay_request(assembly: Assembly, opened: Opened, chosen: Selection) -> Replayed:
-    """Replay what a pipeline has in quarantine, under the configuration its runs are given."""
+    """Replay what a pipeline has in quarantine, with the configuration of its runs."""
     run_id, table = new_run_id(), opened.table
     if table is None:
         raise ConfigError(f"there is no Delta table at {assembly.request.table_root}", kind=Kind.TABLE_NOT_FOUND)
@@ -58,7 +58,7 @@ def replay_request(assembly: Assembly, opened: Opened, chosen: Selection) -> Rep
     layout = layout_of_table(assembly.config, table)
     spec = assembly.task_spec(layout, pipeline=opened.pipeline, run_id=run_id, table=table)
     ingestor = QuarantineIngestor(replace(spec, bad=BadPolicy()), assembly.quarantine)  # what fails again goes back
-    # There is nothing to do beside the one commit, and killing a replay does no harm.
+    # There is only one commit, and killing a replay does no harm.
     ports = assembly.ports(layout, ingestor, stop=NeverStop(), background=ThreadBackground())
     settings = RunSettings(
         pipeline=opened.pipeline,
@@ -72,16 +72,16 @@ def replay_request(assembly: Assembly, opened: Opened, chosen: Selection) -> Rep
 def replay(
     ports: Ports, ingestor: QuarantineIngestor, settings: RunSettings, table: Table, chosen: Selection
 ) -> Replayed:
-    """Append what passes now of the chosen records. `ingestor` is that of the ports.
+    """Append the chosen records that pass now. `ingestor` is the one in the ports.
 
-    Refuses what a run would refuse, and is fenced as a run is.
+    Refuses what a run would refuse, and is fenced like a run.
     """
     planned_ms = ports.clock.now_ms()
     position = _begin(ports, settings, table)
     if chosen.through_sequence is None or chosen.through_sequence > position.sequence:
         chosen = replace(chosen, through_sequence=position.sequence)
     ingestor.chosen = chosen
-    # Those that fail again were in quarantine before: there is room for them.
+    # Records that fail again were in quarantine before, so there is room for them.
     settings = replace(settings, max_quarantined=None)
     committing = Committing(
         table=table,
@@ -122,7 +122,7 @@ def _begin(ports: Ports, settings: RunSettings, table: Table) -> Position:
 def position_after(
     position: Position, chosen: Selection, result: BatchResult, *, batch_id: str, now_ms: int
 ) -> Position:
-    """The position in the source stays where it was."""
+    """The marks do not move: nothing was read from the source."""
     pending = tuple(f.path for f in result.quarantine)
     after = renewed_position(position, batch_id=batch_id, now_ms=now_ms)
     after = replace(
@@ -134,6 +134,6 @@ def position_after(
 
 
 def _forget(spec: TaskSpec, result: BatchResult) -> None:
-    """Nothing was committed, so nobody has heard of these files."""
+    """Nothing was committed, so no commit names these files."""
     for file in result.quarantine:
         spec.quarantine.delete(file.path)

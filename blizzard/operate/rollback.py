@@ -1,7 +1,8 @@
-"""Going back to an older position: what later batches added is removed, and their slices are read again.
+"""Goes back to an older position: removes what later batches added; the next run reads their slices again.
 
-One commit does both, on the very version that was looked at. The quarantine follows after it, by whoever comes next if
-this process dies; so a crash at any point leaves the table before the rollback or after it.
+One commit removes the files and sets the position, if the plan is still the same on the version committed on. Then the
+quarantine follows; if this process dies first, the next run does that. A crash leaves the table before or after the
+rollback, never between.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Rollback:
     current: Position
     plan: RollbackPlan
     version: int
-    later_columns: tuple[str, ...]  # those the table has been given since
+    later_columns: tuple[str, ...]  # columns that were added since then
     metadata: dict[str, Any] | None  # to put the schema back
 
     @property
@@ -53,7 +54,7 @@ class Rollback:
                 f"pipeline {self.current.pipeline} stays at sequence {self.current.sequence}: {plan.records:,} records"
                 f" that were taken back before it leave the table again, in {len(plan.files)} Parquet files"
             ]
-        told = [
+        lines = [
             f"pipeline {self.current.pipeline}: sequence {self.current.sequence} goes back to {plan.target.sequence}",
             f"{len(plan.superseded)} commits are taken back: {plan.records:,} records leave the table, in"
             f" {len(plan.files)} Parquet files",
@@ -61,12 +62,12 @@ class Rollback:
             "the bad records of these commits leave the quarantine table",
         ]
         if self.later_columns and self.metadata is None:
-            told.append(
+            lines.append(
                 f"columns added since then stay: {', '.join(self.later_columns)} (--with-schema takes them back too)"
             )
         elif self.later_columns:
-            told.append(f"the schema goes back as well: {', '.join(self.later_columns)} leave the table")
-        return told
+            lines.append(f"the schema goes back as well: {', '.join(self.later_columns)} leave the table")
+        return lines
 
 
 def prepare_rollback(
@@ -79,7 +80,7 @@ def prepare_rollback(
     with_schema: bool,
     scan_commits: int = 100,
 ) -> Rollback:
-    """Everything that must hold, read from the table as it is now. Raises Refused where something does not."""
+    """Checks everything that must hold, on the table as it is now. Raises Refused if something does not."""
     current = position_to_leave(table, pipeline=pipeline, source=source, scan_commits=scan_commits)
     history = table.history(pipeline, to)
     if current is None or history is None:
@@ -113,7 +114,7 @@ def prepare_rollback(
 def position_to_leave(
     table: TableWithFiles, *, pipeline: str, source: SourceIdentity | None, scan_commits: int
 ) -> Position | None:
-    """The newest position, also where the table no longer holds what it says: going back is the way out of that."""
+    """The newest position, even if the table no longer holds what it says: going back is the way out of that."""
     facts = table.observe(pipeline, scan_commits=scan_commits)
     recovery = decide_recovery(facts, pipeline=pipeline, source=source, start_from=None)
     match recovery:
@@ -124,7 +125,7 @@ def position_to_leave(
         case Refuse(kind=Kind.TABLE_REWRITTEN) if (found := pipelines_of(facts.commits).get(pipeline)) is not None:
             _, position = found
             newest = max(fence_version(c, pipeline) or 0 for c in facts.commits)
-            # A damaged payload must not make an older position the one that is left.
+            # If the newest payload is damaged, an older position must not be taken for the newest.
             if position.sequence != newest or (source is not None and position.source != source):
                 raise Refused(recovery.message, kind=recovery.kind)
             return position
@@ -144,8 +145,8 @@ def plan_going_back(table: TableWithFiles, history: History, current: Position, 
 
 
 def _proven_out(table: TableWithFiles, judged: Judged, after: int) -> set[int]:
-    """Later sequences of which the table holds no row: somebody has deleted them on purpose. Only where every file of
-    them said in its rows which sequence it is from."""
+    """Later sequences of which the table holds no row any more: somebody has deleted them on purpose. Only sequences
+    whose files all had the sequence in a column of their rows."""
     column = table.sequence_column
     if column is None:
         return set()
@@ -176,7 +177,7 @@ def _later_columns(then: DeltaSchema, now: DeltaSchema) -> tuple[str, ...]:
 
 
 def _fitting(then: DeltaSchema, now: DeltaSchema) -> DeltaSchema:
-    """The old schema, if what is in the table without the later columns fits it."""
+    """The old schema, if its columns are unchanged in the new one; else raises."""
     now_by_name = {field["name"]: field for field in now["fields"]}
     for field in then["fields"]:
         if now_by_name.get(field["name"]) != field:
@@ -214,7 +215,7 @@ def apply_rollback(
     emit: Emit,
 ) -> tuple[int, int]:
     """The sequence and the version it was committed in."""
-    # What the last commit left pending comes first.
+    # First what the last commit left pending.
     settle(quarantine, table, rollback.current, since=rollback.version)
     planned_ms = clock.now_ms()
     current = rollback.current
@@ -232,7 +233,7 @@ def apply_rollback(
     )
 
     def look_again() -> None:
-        """The table may be a later version by now, and the source another."""
+        """The table and the source may have changed."""
         again = prepare_rollback(
             table,
             pipeline=after.pipeline,

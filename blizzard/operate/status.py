@@ -1,4 +1,4 @@
-"""Looking at a table without changing it: pipelines, positions, ledgers. Needs no Spark."""
+"""Looks at a table: pipelines, positions, ledgers. Changes nothing. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineStatus:
-    """Where one pipeline stands and how a start would recover."""
+    """Where one pipeline stands and how the next start would recover."""
 
     pipeline: str
     source: str
@@ -88,7 +88,7 @@ def read_status(
     quarantine: Quarantine | None = None,
     explain: bool = False,
 ) -> TableStatus:
-    """`source` keeps the pipelines that read it; with a look at it their backlog is told, too, as a run counts it."""
+    """With `source`, only the pipelines that read it. With `listed`, also their backlog, counted as a run does."""
     commits = list(table.scan_back())
     checkpoint = older_txns(table, commits[-1] if commits else None)
     standings = standings_of(commits, checkpoint)
@@ -108,7 +108,7 @@ def read_status(
 
 
 def older_txns(table: DeltaRsTable, oldest: CommitFacts | None) -> CheckpointFacts | None:
-    """What is known of the commits before the oldest one that is there."""
+    """The newest Delta checkpoint, if the log no longer begins at version 0."""
     return None if oldest is not None and oldest.version == 0 else table.newest_checkpoint()
 
 
@@ -153,7 +153,7 @@ def _backlog(table: DeltaRsTable, position: Position, listed: Listed, policy: La
 
 
 def _lost_status(table: DeltaRsTable, name: str, fence: Txn, scan_commits: int, explain: bool) -> PipelineStatus:
-    """A pipeline that has committed, as its fence says, and whose position nobody can read."""
+    """A pipeline whose fence shows that it has committed, but whose position cannot be read."""
     recovery, message, explanation = _recovery(table, name, scan_commits, explain)
     return PipelineStatus(
         pipeline=name,
@@ -187,7 +187,7 @@ def _recovery(
 
 
 def newest_payloads(table: DeltaRsTable, pipeline: str | None) -> list[dict[str, Any]]:
-    """The newest payload of each pipeline, decoded for a person, even where recovery would refuse it."""
+    """The newest payload of each pipeline, decoded, even if recovery would refuse it."""
     found: dict[str, dict[str, Any]] = {}
     for held in _held_txns(table):
         if not held.txn.app_id.startswith(PREFIX):
@@ -204,7 +204,7 @@ def newest_payloads(table: DeltaRsTable, pipeline: str | None) -> list[dict[str,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _HeldTxn:
-    """A Txn and where it is: in this commit; or, where there is none, only in the Delta checkpoint of `version`."""
+    """A Txn and where it is: in `commit`; or, if that is None, only in the Delta checkpoint of `version`."""
 
     txn: Txn
     version: int
@@ -232,8 +232,8 @@ def _held_txns(table: DeltaRsTable) -> Iterator[_HeldTxn]:
 
 
 def ingested_files(table: DeltaRsTable, pipeline: str | None, emit: Emit = unheard) -> Iterator[dict[str, Any]]:
-    """Which source file went in at which version, newest commit first, from the ledgers. What only a Delta checkpoint
-    knows of is told in the end: it has positions, and no ledgers."""
+    """Which source file was ingested at which version, newest commit first, from the ledgers. A Delta checkpoint has
+    positions but no ledgers: pipelines found only there are noted at the end."""
     oldest: CommitFacts | None = None
 
     def commits() -> Iterator[CommitFacts]:
@@ -260,14 +260,15 @@ def ingested_files(table: DeltaRsTable, pipeline: str | None, emit: Emit = unhea
     for name, found in sorted(standings_of((), older_txns(table, oldest)).items()):
         if pipeline in (None, name):
             message = (
-                f"older commits are gone from the log, and what they took is not listed; in its Delta checkpoint"
-                f" pipeline {name} stands at sequence {found.position.sequence} ({describe_position(found.position)})"
+                f"older commits are gone from the log, and the files they ingested are not listed. In the Delta"
+                f" checkpoint pipeline {name} stands at sequence {found.position.sequence}"
+                f" ({describe_position(found.position)})"
             )
             emit(Noted(message=message))
 
 
 def checkpoints(table: DeltaRsTable, pipeline: str | None) -> Iterator[dict[str, Any]]:
-    """Every position that the log still has, newest first: in JSON commits, or in the Delta checkpoint before them."""
+    """Every position still in the log, newest first: in JSON commits, or in the Delta checkpoint before them."""
     superseded, taken_back = Superseded(), set[tuple[str, int]]()
     for held in _held_txns(table):
         ledger = decode_ledger(held.commit.user_metadata) if held.commit is not None else None
@@ -311,6 +312,6 @@ def payload_of(table: DeltaRsTable, pipeline: str | None, sequence: int) -> list
 
 
 def find_position(table: DeltaRsTable, pipeline: str, sequence: int) -> Position | None:
-    """The position of this sequence, wherever the log still has it."""
+    """The position of this sequence, if it is still in the log."""
     states = (position for held in _held_txns(table) for position in positions_in([held.txn]))
     return next((s for s in states if (s.pipeline, s.sequence) == (pipeline, sequence)), None)

@@ -1,6 +1,6 @@
-"""A position that is kept in a file, moved to another table, or put back: exported, and imported.
+"""Exports a position to a file, and imports it: into the same table again, or into another one.
 
-An import is judged like the position of a run: the table must hold exactly what the position says, or it is refused.
+An import is judged like the position of a run: it is refused if the table does not hold exactly what the position says.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _EXPORT_VERSION = 1
 def export_position(
     table: DeltaRsTable, pipeline: str, *, sequence: int | None = None, scan_commits: int = 100
 ) -> bytes:
-    """A position of a pipeline, the newest or an older one, as a file to keep or to move."""
+    """A position of a pipeline, the newest or an older one, as the content of a file."""
     if sequence is not None:
         position = _position_of_sequence(table, pipeline, sequence)
     else:
@@ -77,8 +77,8 @@ def import_position(
     emit: Emit = unheard,
 ) -> tuple[int, int]:
     """Go on in this table from an exported position, under the pipeline's next sequence here. Unless it `is_trusted`,
-    the table must hold exactly what the position says. A quarantine that does not go with it does not keep it out:
-    realigning one needs a position."""
+    the table must hold exactly what the position says. A quarantine that is out of step is only a warning: realigning
+    it needs a position."""
     position = _exported_position(content)
     given: dict[str, Any] = {"replaces": replaces, "is_trusted": is_trusted, "reads_again": reads_again}
     looked = _look(table, position, source_access, **given)
@@ -87,7 +87,7 @@ def import_position(
     if stands is not None:
         settle_replaced(quarantine, table, stands)
     before = on_this_version(looked.position, table)
-    # What a later look may go by that the table holds its rows: of another table it is not known.
+    # Later checks use this path to see that the table holds the rows. For a position of another table none is known.
     add_path = position.on.add_path if position.on.table_id == table.table_id else None
     on = replace(before.on, add_path=add_path, removed_path=looked.removed_path, table_id=table.table_id)
     head = stands.quarantine.head if stands is not None else None
@@ -96,7 +96,7 @@ def import_position(
 
     def look_again() -> None:
         again = _look(table, position, source_access, **given)
-        # By the store's clock, an import from elsewhere begins a moment later each time.
+        # The position is left out: with --unverified from another table it takes the time of this look.
         if replace(again, position=looked.position) != looked:
             raise changed_meanwhile()
 
@@ -110,13 +110,13 @@ def import_position(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Looked:
-    """What an import found: the position to commit, with the sequence that stands here; the one it replaces; and what
-    no longer counts."""
+    """What an import found: the position to commit, with the newest sequence of this table; the position it replaces;
+    and the sequences that no longer count."""
 
     position: Position
     current: Position | None
     superseded: range = range(0)
-    removed_path: str | None = None  # a file of what no longer counts
+    removed_path: str | None = None  # a file of a sequence that no longer counts
 
 
 def _look(
@@ -128,7 +128,7 @@ def _look(
     is_trusted: bool,
     reads_again: bool,
 ) -> _Looked:
-    # A table with data and no position of ours is what an import is for.
+    # A table with data but without a position of this pipeline is no error here: imports are for that.
     facts = table.observe(position.pipeline, scan_commits=100)
     recovery = decide_recovery(facts, pipeline=position.pipeline, source=None, start_from=None)
     has_one = isinstance(recovery, Resume) or (isinstance(recovery, Refuse) and recovery.kind != Kind.TABLE_HAS_DATA)
@@ -151,9 +151,9 @@ def _look(
     judged = judge_history(history, position.pipeline) if history is not None else None
     back = judged.superseded_by(position.sequence) if judged is not None else None
     if back is not None:
-        # Its bad records left the quarantine with it. No word of the user's brings them back.
+        # Its bad records left the quarantine with it. No option of the user can bring them back.
         raise Refused(
-            f"sequence {position.sequence} was taken back by version {back.commit.version}: its bad records are gone"
+            f"sequence {position.sequence} was taken back by version {back.commit.version}. Its bad records are gone"
             f" from quarantine, whatever the table holds now. Nothing was changed. If its rows are part of the table"
             f" again, RESTORE the table to version {back.commit.version}: the next run then goes on by itself.",
             kind=Kind.IMPORT_MISMATCH,
@@ -161,7 +161,7 @@ def _look(
     removed_path = None
     if not is_trusted:
         removed_path = _require_fit(table, history, judged, position, current, source_access)
-    # An older position of this very table: what came after it no longer counts, and its bad records come again.
+    # An older position of this table: later sequences no longer count, and their bad records will be found again.
     return _Looked(
         position=replace(position, sequence=max(here, position.sequence)),
         current=current,
@@ -213,13 +213,13 @@ def _require_fit(
     current: Position | None,
     source_access: Access,
 ) -> str | None:
-    """The same judgement as a run's, and where it goes back, that of a rollback that has nothing to remove. Then also
-    a file of what no longer counts."""
+    """Judged like the position of a run; an older position like a rollback with nothing to remove. Returns a file of
+    what no longer counts, if there is one."""
     own = judged.own.get(position.sequence) if judged is not None else None
     if history is None or judged is None or own is None or not _is_commit_of(own, position):
         raise _mismatch(
             position,
-            f"the log holds no commit of sequence {position.sequence} with this position, so that nothing tells",
+            f"the log holds no commit of sequence {position.sequence} with this position, so it cannot be checked",
         )
     if current is None or position.sequence >= current.sequence:
         refusal = judge_position(judged, position.sequence)
@@ -240,7 +240,7 @@ def _require_fit(
 
 
 def _is_commit_of(own: Own, position: Position) -> bool:
-    """Whether this very position was committed there; its payload may be damaged since."""
+    """Whether this position was committed there. Its payload may have been damaged since."""
     return encode_position(position) in payloads(own.commit) or (
         own.ledger is not None and own.ledger.batch_id == position.batch_id
     )
@@ -267,7 +267,7 @@ def _position_of_sequence(table: DeltaRsTable, pipeline: str, sequence: int) -> 
 
 
 def exported_source_root(content: bytes) -> str:
-    """Of the source that an exported position is about."""
+    """The root of the source that an exported position belongs to."""
     return locate(_exported_position(content).source.root, what="source")
 
 

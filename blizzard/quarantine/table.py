@@ -371,7 +371,7 @@ class DeltaRsQuarantine:
                 f" Where that cannot be, it says so. Or give these records up: --accept-quarantine-loss, once.",
                 kind=Kind.QUARANTINE_LOST,
             )
-        self.emit(Warned(message=f"{message} Given up, as told."))
+        self.emit(Warned(message=f"{message} Given up, as asked."))
 
     def head_stamp(self, position: Position, lost: Mapping[int, int] = _NONE) -> CommitProperties:
         return self._stamp(*self._head_txns(position, lost))

@@ -1,1 +1,1 @@
-"""The report: facts collected from the log (`collect`), made into one HTML page by a pure function (`page`)."""
+"""The report: `collect` gathers facts from the log, and `page`, a pure function, makes one HTML page of them."""

@@ -1,7 +1,6 @@
-"""Where the bars of a chart are. Pure geometry: the template draws it, and escapes what it writes.
+"""Computes where the bars of a chart are. Pure geometry: the template draws it and escapes the text.
 
-A drawing is 1000 wide and 100 high, and stretched to whatever room there is; so no text is part of it, and every line
-is drawn without its scale.
+A drawing is 1000 wide and 100 high, and is stretched to fit the page. So it holds no text, and lines keep their width.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 
 WIDTH, HEIGHT = 1000.0, 100.0
-# A bar of a young pipeline is not as wide as the page.
+# With few commits, a bar must not become as wide as the page.
 _LEAST_COLUMNS = 16
 _X_LABELS = 5
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
@@ -29,12 +28,12 @@ _ROUND_SECONDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One commit in one chart: parts are stacked from the bottom, each with its class."""
+    """One commit in one chart. Parts are stacked from the bottom, each with its CSS class."""
 
     parts: tuple[tuple[str, float], ...]
     tip: str
     label: str  # its time
-    marker: str | None = None  # class of a line through all of it
+    marker: str | None = None  # CSS class of a line over the whole height
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +47,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """What answers to a pointer: the whole height of a column."""
+    """The area of a tooltip: the whole height of a column."""
 
     x: float
     width: float
@@ -92,7 +91,7 @@ def bar_chart(
     for i, column in enumerate(columns):
         filled = 0.0
         for css, value in column.parts:
-            height = max(0.8, value / scale * HEIGHT) if value > 0 else 0.0  # what is there is seen
+            height = max(0.8, value / scale * HEIGHT) if value > 0 else 0.0  # small values stay visible
             if height:
                 x, y = (first + i) * step + gap / 2, max(0.0, HEIGHT - filled - height)
                 bars.append(Bar(css=css, x=_at(x), y=_at(y), width=_at(step - gap), height=_at(height)))
@@ -121,7 +120,7 @@ def _at(number: float) -> float:
 
 
 def round_number(top: float) -> float:
-    """The least of 1, 2, 5, 10, 20, 50, … that is not below this."""
+    """The smallest of 1, 2, 5, 10, 20, 50, … that is not below this."""
     if top <= 1:
         return 1.0
     power = 10.0 ** floor(log10(top))

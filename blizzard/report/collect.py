@@ -1,6 +1,6 @@
-"""Reading what a report tells: the newest commits of the log, the quarantine table, and what recovery would decide.
+"""Collects what a report shows: the newest commits of the log, the quarantine table, and what recovery would decide.
 
-Whatever is damaged is told and left out; only a table that cannot be opened at all is an error. Changes nothing.
+Damaged parts are reported and left out; only a table that cannot be opened is an error. Changes nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from blizzard.tasks.quarantine import Selection
 
 MAX_COMMITS = 500
 _MAX_NAMES = 100
-# Counting by reason reads a few columns of the quarantine table itself, its total is in the log.
+# The total is in the quarantine table's log, but counting by reason reads some of its columns.
 _MAX_COUNTED_BAD = 1_000_000
 
 
@@ -78,7 +78,7 @@ def collect(
 
 
 class _Window:
-    """The newest commits of the log, at most so many of them."""
+    """The newest commits of the log, at most `max_commits`."""
 
     def __init__(self, table: DeltaRsTable, max_commits: int) -> None:
         self._table, self._max = table, max_commits
@@ -103,7 +103,7 @@ class _Window:
 
 
 def _add_cleaned_up(table: DeltaRsTable, gathered: Gathered, problems: list[str]) -> None:
-    """Pipelines of which the commits read say nothing, but a Delta checkpoint does."""
+    """Pipelines that are not in the commits read, but in a Delta checkpoint."""
     try:
         checkpoint = table.newest_checkpoint()
     except BlizzardError as e:

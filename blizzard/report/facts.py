@@ -1,4 +1,4 @@
-"""What a report tells, as values. Nothing here is escaped, shortened for a screen, or read from anywhere."""
+"""What a report shows, as values. Nothing here is escaped or formatted, and nothing here reads anything."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ class CommitRow:
 
     version: int
     at_ms: int
-    sequence: int | None  # None where neither fence, payload nor ledger says it
-    kind: str  # as the ledger has it; "unknown" where there is none
+    sequence: int | None  # None if no fence, payload or ledger says it
+    kind: str  # from the ledger; "unknown" if there is none
     run_id: str | None
-    files: int  # source files it took something of
+    files: int  # source files it read something of
     finished_files: int
     records: int
     bytes: int  # stored size of the files it finished, so that each file counts once
     bad: int
     broken_files: int
-    late_files: int  # at or before the mark of the position before it, which did not name them: late, or rewritten
+    late_files: int  # late or rewritten: at or before the mark of the position before it, and not named in it
     payload_bytes: int
     is_superseded: bool  # a later commit has taken it back
-    superseded: tuple[int, ...]  # what it took back itself
+    superseded: tuple[int, ...]  # sequences that it took back itself
     rolled_back_to: int | None
     problem: str | None  # why its payload or its ledger cannot be read
 
@@ -56,12 +56,12 @@ class BadGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandsAt:
-    """The newest sound position of a pipeline. Lists are cut; the counts beside them are not."""
+    """The newest readable position of a pipeline. Lists are cut; the counts beside them are complete."""
 
     source: str
     pattern: str
     sequence: int
-    version: int | None  # None where it is from a Delta checkpoint
+    version: int | None  # None: it is from a Delta checkpoint
     taken_at_ms: int
     run_id: str
     marks: tuple[tuple[str, str], ...]  # part of the source, and its mark; "" is the whole source
@@ -70,12 +70,12 @@ class StandsAt:
     in_progress_count: int
     held: tuple[HeldFile, ...]
     held_count: int
-    pending_quarantine: int  # files of bad records named by it that the quarantine table does not hold yet
+    pending_quarantine: int  # files of bad records that it names and the quarantine table does not hold yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryNow:
-    """What a start would do now."""
+    """What the next start would do."""
 
     path: Path
     kind: str | None  # of a refusal
@@ -101,13 +101,13 @@ class PipelineFacts:
 class TableSize:
     files: int
     bytes: int
-    rows: int | None  # None where a file has no statistics
+    rows: int | None  # None: a file has no statistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantineFacts:
     uri: str
-    records: int | None  # None where it cannot be read
+    records: int | None  # None: it cannot be read
     is_counted_by_reason: bool
     problem: str | None = None
 
@@ -121,8 +121,8 @@ class ReportFacts:
     size: TableSize | None = None
     commits_read: int = 0
     oldest_read: int | None = None
-    is_cut: bool = False  # there are older commits, which were not read
-    foreign_commits: int = 0  # those of other writers, among the ones read
+    is_cut: bool = False  # there are older commits that were not read
+    foreign_commits: int = 0  # commits of other writers, among those read
     pipelines: tuple[PipelineFacts, ...] = ()
     quarantine: QuarantineFacts | None = None
     problems: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ class ReportFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live:
-    """What a run says of itself while it serves the page."""
+    """The state of a run while it serves the page."""
 
     status: dict[str, Any]
     needs_token: bool

@@ -1,4 +1,4 @@
-"""`blizzard report`, and the same page beside a run: what is read for it, and how often."""
+"""`blizzard report`, and the same page served by a run: decides what is read for it, and how often."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from blizzard.run.assemble import Assembly
 from blizzard.run.clock import SystemClock
 from blizzard.store.uri import show_uri
 
-# A page beside a run is looked at again and again, and the run needs the machine.
+# The page of a run is reloaded often, and the run needs the machine.
 _LIVE_COMMITS = 120
 _LIVE_AGE_S = 2.0
 
@@ -39,7 +39,7 @@ def collect_report(
 
 
 class LiveReport:
-    """The page of a run. However many look at it, the log is read when it has grown, and not more than now and then."""
+    """The page of a run. However many people look at it, the log is read at most every 2 s, and only after a change."""
 
     def __init__(self, assembly: Assembly) -> None:
         self._assembly = assembly
@@ -70,5 +70,5 @@ class LiveReport:
 
 
 def _may_change(facts: ReportFacts) -> bool:
-    """Whether what is told may become wrong without another commit: bad records are added after the one they are of."""
+    """Whether the facts may change without another commit: bad records go into quarantine after their commit."""
     return any(p.position is not None and p.position.pending_quarantine for p in facts.pipelines)

@@ -1,7 +1,7 @@
-"""From facts to one HTML page that needs nothing else: no request, no font, and no script to be read.
+"""Makes one HTML page from facts. The page needs nothing else: no request, no font, and no script to be readable.
 
-Every value is escaped by the template engine, shows its control characters and no secret. The page's own policy allows
-exactly its one script and style, by their digests: even a value that was not escaped would not run.
+The template engine escapes every value; control characters are shown, secrets are not. The page's policy allows only
+its own script and style, by their digests: even a value that was not escaped would not run.
 """
 
 from __future__ import annotations
@@ -82,15 +82,15 @@ def _digest(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Totals:
-    """Over the commits that were read and not taken back."""
+    """Sums over the commits that were read and not taken back."""
 
     records: int
     bytes: int
     bad: int
     broken: int
     late: int
-    seconds: float | None  # from the first of them to the last
-    after_first: int  # records of all but the first: what came in during those seconds
+    seconds: float | None  # from the first commit to the last
+    after_first: int  # records of all commits but the first: those of these seconds
 
     @property
     def records_per_second(self) -> float | None:
@@ -99,7 +99,7 @@ class _Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _View:
-    """A pipeline with what can be derived from its facts."""
+    """A pipeline with what is derived from its facts."""
 
     facts: PipelineFacts
     verdict: tuple[str, str]
@@ -163,7 +163,7 @@ def _charts(index: int, rows: Sequence[CommitRow], gaps: dict[int, float], lag_s
     longest = max(gaps.values(), default=0.0)
     waits = [_column(row, (("gap", gaps.get(row.version, 0.0)),)) for row in rows]
     if lag_s is not None:
-        # A table that was left alone for weeks still shows how it was when it was not.
+        # Cut, so that after weeks without a commit the other bars can still be read.
         drawn = min(lag_s, 2 * longest) if longest else lag_s
         waits.append(_now(lag_s, drawn))
     between = bar_chart(
@@ -195,17 +195,17 @@ def _label(row: CommitRow) -> str:
 
 
 def _tip(row: CommitRow) -> str:
-    told = [
+    parts = [
         f"sequence {row.sequence if row.sequence is not None else '?'} · version {row.version}",
         f"{words.when(row.at_ms)} UTC",
         f"{row.records:,} records · {row.files:,} files · {words.size(row.bytes)}",
     ]
     if row.bad:
-        told.append(f"{row.bad:,} bad records")
+        parts.append(f"{row.bad:,} bad records")
     if row.is_superseded:
-        told.append("taken back by a rollback")
+        parts.append("taken back by a rollback")
     if row.rolled_back_to is not None:
-        told.append(f"rollback to sequence {row.rolled_back_to}")
+        parts.append(f"rollback to sequence {row.rolled_back_to}")
     if row.problem:
-        told.append(row.problem)
-    return "\n".join(told)
+        parts.append(row.problem)
+    return "\n".join(parts)

@@ -1,5 +1,5 @@
-"""From commits, newest first, to the rows and the positions of their pipelines. Pure, and holds no ledger longer than
-it takes to count it: five hundred of them may name millions of files."""
+"""Turns commits, newest first, into the rows and positions of their pipelines. Pure. Keeps no ledger after counting it:
+five hundred of them may name millions of files."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from blizzard.report.facts import CommitRow
 @dataclass(slots=True, kw_only=True)
 class PipelineRows:
     rows: list[CommitRow] = field(default_factory=list)
-    newest: tuple[CommitFacts, Position] | None = None  # the newest sound position
-    remembered: Position | None = None  # by a Delta checkpoint, where no commit shows one
-    # Names that the newest commit so far began with. Whether they were late, only the position before it can say.
+    newest: tuple[CommitFacts, Position] | None = None  # the newest readable position
+    remembered: Position | None = None  # from a Delta checkpoint, if no commit has one
+    # Files that the last row's commit began to read. Only the position before that commit shows which were late.
     begun: tuple[str, ...] = ()
 
 
@@ -65,11 +65,11 @@ def _take(
         pipeline.newest = pipeline.newest or (commit, position)
         _count_late(pipeline, position)
     if fence == 0 and position is None and ledger is None:
-        return  # it made the table and took nothing in
+        return  # it made the table and ingested nothing
     if position is None:
         problem = problem or "the commit has no payload"
     elif ledger is None:
-        problem = "the ledger is missing or damaged: what the commit took in is not known"
+        problem = "the ledger is missing or damaged: what the commit ingested is not known"
     else:
         problem = None
     sequences = (fence, position.sequence if position else None, ledger.sequence if ledger else None)
@@ -86,7 +86,7 @@ def _take(
 
 
 def _count_late(pipeline: PipelineRows, before: Position) -> None:
-    """`before` is the position that the newest row so far went on from."""
+    """`before` is the position before the commit of the last row."""
     source = before.marks
     late = sum(1 for path in pipeline.begun if source.is_passed(path) and path not in source.files)
     if late and pipeline.rows:

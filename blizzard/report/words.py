@@ -1,4 +1,4 @@
-"""Numbers, sizes, times and names as a person reads them."""
+"""Writes numbers, sizes, times and names for people. Never shows a secret or an invisible character."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from markupsafe import Markup, escape
 from blizzard.text.redaction import redact
 
 _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
-# Characters that change how others are shown: controls, and what turns or joins text in another direction.
+# Characters that change how others are shown: controls, invisible ones, and those that change the text direction.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
 
 def count(number: float) -> str:
-    """Whole where there is room: 12,345, then 1.2 M."""
+    """12,345, and from a million on 1.2 M."""
     for limit, unit in ((1e9, "G"), (1e6, "M")):
         if abs(number) >= limit:
             return f"{_short(number / limit)} {unit}"
@@ -48,13 +48,13 @@ def duration(seconds: float) -> str:
 
 
 def ago(seconds: float) -> str:
-    """As long ago as one would say it: seconds matter for a minute, minutes for a day."""
+    """Seconds up to a minute, minutes up to a day, then hours."""
     least = 1 if seconds < 60 else 60 if seconds < 86_400 else 3_600
     return duration(seconds // least * least) + " ago"
 
 
 def rate(per_second: float) -> str:
-    """Per second, or per the shortest time in which there is one."""
+    """Per second; or per minute, hour or day, if it would be less than 1."""
     for unit, length in (("s", 1), ("min", 60), ("h", 3_600)):
         if per_second * length >= 1:
             return f"{count(float(_short(per_second * length).replace(',', '')))}/{unit}"
@@ -62,7 +62,7 @@ def rate(per_second: float) -> str:
 
 
 def when(ms: float) -> str:
-    """Of some clock somewhere: a commit may say any number."""
+    """UTC. A commit may hold any number, also one that is no time."""
     try:
         return datetime.fromtimestamp(ms / 1000, tz=timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):
@@ -70,7 +70,7 @@ def when(ms: float) -> str:
 
 
 def shown_name(name: str) -> Markup:
-    """A name that nobody here has chosen. It cannot turn the text around it, and hides no character."""
+    """A name from outside. It cannot change the direction of other text, and its control characters are shown."""
     shown, start, name = Markup(""), 0, redact(name)
     for match in _CONTROLS.finditer(name):
         shown += escape(name[start : match.start()])
@@ -80,8 +80,8 @@ def shown_name(name: str) -> Markup:
 
 
 def plain(value: Any) -> Any:
-    """What the template writes anywhere: text shows its controls, but for the ends of lines, and no secret; markup is
-    ours."""
+    """For every value in the template: text shows its control characters, except newlines, and no secret. Markup is our
+    own and stays."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
     return _CONTROLS.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", redact(value))

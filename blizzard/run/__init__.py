@@ -2,6 +2,6 @@
 
     assemble → recover → discover → plan → ingest → commit → after_ingest
 
-`carry_out.py` takes a request from its first step to its last, `drain.py` is the loop, `ports.py` are the edges it
-stands on. Only `assemble.py` knows what those really are.
+`carry_out.py` takes a request from its first step to its last. `drain.py` is the loop. `ports.py` has the protocols of
+everything outside. Only `assemble.py` names the real table, source, quarantine and ingestor.
 """

@@ -1,11 +1,9 @@
-"""The last step: source files are archived or deleted after they were ingested, where the user asks for it.
+"""The last step: archives or deletes source files after they were ingested, if the user asks for it.
 
-Only files whose last line is committed, some time after that, and only while they are still the very files that were
-ingested. A file that has the only copy of a line stays, and is told. That it will be done is committed first
-(`cleaned.due_through`): from then on nobody goes back before it. After a crash the same files are looked at again, and
-those that are gone are done. A file that cannot be moved is told, and tried again by the next run.
-
-The names come from the log, which others can write to: a file is touched only if a listing of the source shows it.
+A file must be ingested to its last line, old enough, unchanged, and shown by a listing: others can write to the log.
+The intent is committed first (`cleaned.due_through`); from then on no rollback goes back before it. After a crash the
+same files are looked at again; one that is gone is done. Never touches a file that has the only copy of a line: that
+is reported. A file that cannot be moved is reported and tried again by the next run.
 """
 
 from __future__ import annotations
@@ -26,22 +24,22 @@ from blizzard.text.lists import count
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of the files that were to be cleaned."""
+    """What happened to the files that were to be cleaned."""
 
     done: int = 0
     kept: int = 0  # they have the only copy of a line
-    is_complete: bool = True  # nothing of it is left to do
+    is_complete: bool = True  # nothing is left to do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaning:
-    """`keep_ms`: how long after their commit files stay."""
+    """`keep_ms`: how long files stay after the commit that finished them."""
 
     cleaner: Cleaner
     keep_ms: int
 
     def due_through(self, position: Position, commits: Iterable[CommitFacts], now_ms: int) -> int:
-        """The newest sequence with files that have been kept for long enough."""
+        """The newest sequence whose files have been kept long enough."""
         for commit, ledger in ledgers_of(commits, position.pipeline):
             if ledger.sequence <= position.cleaned.due_through:
                 break
@@ -50,12 +48,12 @@ class Cleaning:
         return position.cleaned.due_through
 
     def run(self, position: Position, commits: Iterable[CommitFacts], emit: Emit, quarantine: Quarantine) -> Outcome:
-        """Deal with what a committed state says is to be cleaned."""
+        """Clean the files that a committed position says are to be cleaned."""
         files, is_complete = find_ingested(position, commits), True
         try:
             settled = _settled(files, position, quarantine)
         except (OSError, BlizzardError) as e:
-            warn(emit, f"source files with bad records are not {self.cleaner.verb}: {e}. Tried again later.")
+            warn(emit, f"source files with bad records are not {self.cleaner.verb}: {e}. The next run tries again.")
             files, settled, is_complete = [file for file in files if not file.quarantined_by], (), False
         done = kept = 0
         for file in files:
@@ -69,7 +67,7 @@ class Cleaning:
                     warn(emit, f"{path} was ingested and is not {self.cleaner.verb}: {reason}. Move it yourself.")
             except (OSError, BlizzardError) as e:
                 is_complete = False
-                warn(emit, f"{path} was ingested and could not be {self.cleaner.verb}: {e}. Tried again later.")
+                warn(emit, f"{path} was ingested and could not be {self.cleaner.verb}: {e}. The next run tries again.")
         if done:
             emit(Noted(message=f"{count(done, 'ingested source file')} {self.cleaner.verb}"))
         return Outcome(done=done, kept=kept, is_complete=is_complete)
@@ -82,7 +80,7 @@ class Cleaning:
 
 
 def _settled(files: Iterable[Ingested], position: Position, quarantine: Quarantine) -> Collection[int]:
-    """Of the sequences that put bad records of these files into quarantine, those whose records came there."""
+    """The sequences whose bad records of these files are all in quarantine."""
     sequences = {sequence for file in files for sequence in file.quarantined_by}
     return quarantine.took_in(position, sequences) if sequences else ()
 
@@ -99,14 +97,14 @@ def warn(emit: Emit, message: str) -> None:
 def clean_announced(
     ports: Ports, cleaning: Cleaning | None, table: Table, position: Position
 ) -> tuple[Position, str | None]:
-    """Deal with what an earlier commit has said will be cleaned, and say in the position what is due next. Also why the
-    position is to be committed once more, if it is."""
+    """Clean what an earlier commit announced, and name in the position what is due next. The second value says why the
+    position must be committed once more; None if it need not be."""
     if cleaning is None or position.sequence == 0:
         return position, None
     cleaned, renewal = position.cleaned, None
     if clean_up(ports, cleaning, table, position, position.sequence):
         cleaned = replace(cleaned, done_through=cleaned.due_through)
-        renewal = "else an idle pipeline would look again and again at source files that are cleaned"
+        renewal = "otherwise every idle run would look again at source files that are already cleaned"
     through = cleaning.due_through(position, table.scan_back(), ports.clock.now_ms())
     if through > cleaned.due_through:
         renewal = "source files are about to be cleaned"
@@ -114,13 +112,13 @@ def clean_announced(
 
 
 def clean_up(ports: Ports, cleaning: Cleaning | None, table: Table, position: Position, sequence: int) -> bool:
-    """What `position`, committed under this sequence, says is to be cleaned. Whether there was something, and nothing
-    of it is left."""
+    """Clean what `position`, committed under this sequence, announced. True if there was something to clean and all of
+    it is done."""
     if cleaning is None or position.cleaned.done_through >= position.cleaned.due_through:
         return False
     later = (fence_version(commit, position.pipeline) for commit in table.commits_after(position.on.delta_version))
     if any(found is not None and found > sequence for found in later):
-        return False  # somebody has moved the position meanwhile
+        return False  # somebody else has committed a newer position
     outcome = cleaning.run(position, table.scan_back(), ports.emit, ports.quarantine)
     ports.emit(Cleaned(done=outcome.done, kept=outcome.kept))
     return outcome.is_complete

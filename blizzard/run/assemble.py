@@ -1,7 +1,7 @@
-"""Step zero: the concrete parts for a request. The only module of the spine that names them.
+"""Step zero: makes the concrete parts for a request. No other module of the spine names them.
 
-A run, a plan, a replay and every other command gets its table, quarantine, source and tasks here, so that the same
-request means the same parts to all of them. A table is opened once and passed on.
+Every command gets its table, quarantine, source and tasks here, so the same request always means the same parts. A
+table is opened once and passed on.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _UNKNOWN = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A table, opened once; None where it is yet to be made. And the pipeline that is to write to it."""
+    """A table, opened once (None: there is none yet), and the pipeline that will write to it."""
 
     table: DeltaRsTable | None
     pipeline: str
@@ -68,7 +68,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
-    """The parts of a request. `session` None: for looking only, and for committers that need none."""
+    """The parts of a request. `session` may be None for commands that only look, or commit with delta-rs."""
 
     request: Request
     session: Session | None = None
@@ -105,7 +105,7 @@ class Assembly:
         )
 
     def place(self, layout: TableLayout | None = None) -> DeltaRsPlace:
-        """Where the table is, for the committer that the configuration names. `layout` is for making it."""
+        """The table's place, for the committer that the configuration names. `layout` is needed to make the table."""
         made: dict[str, Any] = {
             "root": self.request.table_root,
             "clock": SystemClock(),
@@ -126,17 +126,17 @@ class Assembly:
         return _require(self.place())
 
     def open_table(self) -> DeltaRsTable:
-        """For looking at it: whoever commits to it, its log is read the same way."""
+        """For looking at it, always with delta-rs: reading the log does not depend on the committer."""
         root, access = self.request.table_root, self.request.table_access
         return _require(DeltaRsPlace(root=root, schema=None, clock=SystemClock(), access=access))
 
     def open(self) -> Opened:
-        """The table, if there is one, as the committer opens it; and which pipeline of it is meant."""
+        """The table, if there is one, as the committer opens it; and the pipeline that is meant."""
         table = self.place().open()
         return Opened(table=table, pipeline=self.pipeline_of(table))
 
     def check_for_writing(self, table: DeltaRsTable | None) -> None:
-        """Raises unless it can be appended to under the given schema and layout, or can be made."""
+        """Raises if the table cannot be appended to with the given schema and layout, or cannot be made."""
         if table is None:
             check_source_place(self.request)
             return
@@ -144,8 +144,8 @@ class Assembly:
         _check_given_schema(self.request.schema, layout_of_table(self.config, table), self.config)
 
     def pipeline_of(self, table: DeltaRsTable | None) -> str:
-        """As it was named; else the pipeline of the table that reads this source; else the name that a new one gets. A
-        folder that is renamed changes that name; the table knows better."""
+        """The given name; else the pipeline of the table that reads this source; else the default name for a new one.
+        The default comes from the folder's name: if the folder is renamed, only the table knows the old one."""
         if self.request.pipeline is not None:
             return self.request.pipeline
         source = self.request.source_location.identity
@@ -165,7 +165,7 @@ class Assembly:
 
     @property
     def cleaning(self) -> Cleaning | None:
-        """What is done with source files that are ingested; None: nothing."""
+        """How ingested source files are archived or deleted; None: they stay."""
         archive = self.request.archive_root
         if self.config.after_ingest.action == "none":
             return None
@@ -175,13 +175,13 @@ class Assembly:
         return Cleaning(cleaner=cleaner, keep_ms=self.config.after_ingest.keep_s * 1000)
 
     def purge_expired(self, pipeline: str, table_id: str) -> None:
-        """What has been in quarantine for longer than the configuration keeps it there."""
+        """Delete records that have been in quarantine longer than the configuration allows."""
         days = self.config.quarantine.keep_days
         if days is not None:
             purge_older(self.quarantine, days, pipeline=pipeline, table_id=table_id)
 
     def task_spec(self, layout: TableLayout, *, pipeline: str, run_id: str, table: DeltaRsTable | None) -> TaskSpec:
-        """What every task of a run is told."""
+        """What every task of a run gets."""
         config, request = self.config, self.request
         return TaskSpec(
             source_root=request.source_location.root,
@@ -244,7 +244,7 @@ class Assembly:
 
 
 def resolve_table(config: Config, session: Session) -> Config:
-    """With the path of a table that was given by its name in the session's catalog."""
+    """The configuration with the table's path, if the table was given by its name in the session's catalog."""
     name = config.table.path
     if name is None:
         return config
@@ -309,8 +309,8 @@ def with_rescued_column(schema: DeltaSchema) -> DeltaSchema:
 
 
 def _check_given_schema(given: DeltaSchema | None, layout: TableLayout, config: Config) -> None:
-    """Whether the table is the one the user described. Columns it has been given since are no difference where
-    columns may be added."""
+    """Raises if the given schema does not fit the table. Columns that the table has more are fine if columns may be
+    added."""
     if given is None:
         return
     may_have_more = config.evolution == "add_columns"

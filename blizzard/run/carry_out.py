@@ -1,4 +1,4 @@
-"""One request carried out: the table it needs, the schema of a new one, the run itself, and what is due after it."""
+"""Carries out one request: finds the table or the schema of a new one, runs, and purges old quarantined records."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def carry_out(
 
 
 def preview(assembly: Assembly, opened: Opened, *, slots: int) -> dict[str, Any]:
-    """What a run would do first, found out by the same steps, changing nothing."""
+    """What a run would do first, found by the same steps. Changes nothing."""
     shown: dict[str, Any] = {"pipeline": opened.pipeline, "table": assembly.request.table_shown}
     assembly.quarantine.open()
     assembly.check_for_writing(opened.table)
@@ -83,7 +83,7 @@ def preview(assembly: Assembly, opened: Opened, *, slots: int) -> dict[str, Any]
 def _prepare(assembly: Assembly, opened: Opened) -> TableLayout | None:
     """How rows are written. None: there is no record to write."""
     table = opened.table
-    assembly.quarantine.open()  # what is wrong with it is better known before a commit names files in it
+    assembly.quarantine.open()  # if something is wrong with it, say so before a commit names files in it
     assembly.check_for_writing(table)
     layout = _layout_to_write(assembly, opened)
     if layout is not None and table is not None and parse_policy(assembly.config).rescues:
@@ -101,7 +101,7 @@ def _layout_to_write(assembly: Assembly, opened: Opened) -> TableLayout | None:
 
 
 def _inferred_schema(assembly: Assembly) -> DeltaSchema | None:
-    """Raises with the inferred schema as a suggestion where none was asked for. None: there is no record."""
+    """None: there is no record. Raises, with the schema as a suggestion, if inference was not asked for."""
     files = assembly.source.list()
     inferred = infer_from_sample(assembly.sample(files), assembly.config.schema.hints, assembly.emit)
     if inferred is None:

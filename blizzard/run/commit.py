@@ -1,9 +1,8 @@
-"""The one ritual of every commit: batch, renewal, replay, edit, import and rollback.
+"""Makes every commit of a position: batch, renewal, replay, edit, import and rollback. Nothing else commits one.
 
-Whoever wants a commit has looked at one version of the table and says what the position shall be after it. Here it is
-sealed, committed on the version that was looked at or on a later one that gives the same answer, and the quarantine is
-made to follow. Nothing else commits a position. Never classifies by an exception, never deletes a file, never commits
-when anybody else took the sequence.
+The caller has looked at one version of the table and says what the position is after the commit. It is committed on
+that version, or on a later one that gives the same answer; then the quarantine is made to follow. Never decides by the
+exception what happened: the log says it. Never deletes a file, never commits when another run took the sequence.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from blizzard.core.batch import Checkpoint
+from blizzard.core.batch import SealedPosition
 from blizzard.core.clock import Clock
 from blizzard.core.codec import PayloadTooLarge
 from blizzard.core.commit import CommitRequest, Intent
@@ -38,17 +37,17 @@ _BETWEEN_ATTEMPTS = RetryPolicy(base_ms=50, max_ms=2_000)
 
 
 class PositionMoved(Exception):
-    """An earlier attempt of this run landed after all, with another batch: recover from the log."""
+    """An earlier attempt of this run did land, with another batch: recover from the log."""
 
 
 class FilesGone(Temporary):
-    """Files of the batch are gone from the table's folder before they were committed: read them again."""
+    """Files of the batch were deleted from the table's folder before the commit: read the batch again."""
 
     kind = Kind.FILES_GONE
 
 
 def new_batch_id() -> str:
-    """Finds this very commit again after a lost answer."""
+    """By it this commit is found again in the log after a lost answer."""
     return os.urandom(8).hex()
 
 
@@ -57,12 +56,12 @@ def new_run_id() -> str:
 
 
 def do_nothing() -> None:
-    """Whoever commits what was read from the source has nothing to look at again but what every commit looks at."""
+    """For a batch: what every commit checks is enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landing:
-    """A commit that is in the log. `error` is what went wrong after it; the next run mends that."""
+    """A commit that is in the log. `error` is what went wrong after it; the next run repairs that."""
 
     version: int
     position: Position  # as it was committed: it names the quarantine table
@@ -80,14 +79,14 @@ class Committing:
     attempts: int = _ATTEMPTS
 
     def commit(self, intent: Intent, *, look_again: Callable[[], None] = do_nothing) -> Landing:
-        """`look_again` is called with the table at the version that is about to be committed on; it raises where the
-        intent is no longer what should be done there."""
+        """`look_again` is called before each attempt, with the table at the version to commit on. It raises if the
+        intent is no longer right there."""
         started = time.monotonic()
         position = self.quarantine.announce(intent.position, intent.result.quarantine)
         intent = replace(intent, position=position)
-        checkpoint = _sealed(intent)
+        sealed = _sealed(intent)
         request = replace(
-            CommitRequest.of(checkpoint, intent.result.files), removes=intent.removes, metadata=intent.metadata
+            CommitRequest.of(sealed, intent.result.files), removes=intent.removes, metadata=intent.metadata
         )
         try:
             version = self._land(request, position, planned_ms=intent.planned_ms, look_again=look_again)
@@ -100,7 +99,7 @@ class Committing:
                 position=position,
                 result=intent.result,
                 version=version,
-                payload_bytes=len(checkpoint.app_id),
+                payload_bytes=len(sealed.app_id),
                 seconds=time.monotonic() - started,
             )
         )
@@ -111,7 +110,7 @@ class Committing:
         return Landing(version=version, position=position)
 
     def commit_edit(self, intent: Intent, *, look_again: Callable[[], None] = do_nothing) -> tuple[int, int]:
-        """For a command: the sequence and the version. What goes wrong after the commit is raised."""
+        """For a command: returns the sequence and the version. Raises what went wrong after the commit."""
         landing = self.commit(intent, look_again=look_again)
         if landing.error is not None:
             raise landing.error
@@ -120,7 +119,7 @@ class Committing:
     def _land(
         self, request: CommitRequest, position: Position, *, planned_ms: int, look_again: Callable[[], None]
     ) -> int:
-        """The version in which this very commit is in the log."""
+        """The version in which this commit is in the log."""
         reach("commit.before")
         cause: Exception | None = None
         for attempt in range(1, self.attempts + 1):
@@ -159,13 +158,13 @@ class Committing:
         self.clock.sleep(delay_s)
 
 
-def _sealed(intent: Intent) -> Checkpoint:
+def _sealed(intent: Intent) -> SealedPosition:
     try:
         return intent.sealed()
     except PayloadTooLarge as e:
         raise BadData(
             f"{len(intent.position.marks.in_progress):,} files are held back or in progress, more than a position can"
-            f" name ({e}). Nothing of this batch was committed. Mend or move the files that cannot be read.",
+            f" name ({e}). Nothing of this batch was committed. Fix or move the files that cannot be read.",
             kind=Kind.TOO_MANY_HELD_FILES,
         ) from e
 
@@ -187,13 +186,13 @@ def _refresh(table: Table) -> None:
         raise
     except Exception as e:
         raise Temporary(
-            f"the table can no longer be read: {e}. What became of the batch, the next run reads from the log.",
+            f"the table can no longer be read: {e}. The next run reads from the log whether the batch was committed.",
             kind=Kind.TABLE_UNREADABLE,
         ) from e
 
 
 def _stamped(request: CommitRequest, table: Table, position: Position, now_ms: int) -> CommitRequest:
-    """With a lastUpdated that is not below the time of any commit it follows, whatever our clock says."""
+    """With a lastUpdated not below the time of any commit before it, even if our clock is slow."""
     seen_ms = max((c.timestamp_ms for c in table.commits_after(position.on.delta_version)), default=0)
     return replace(request, last_updated_ms=max(request.last_updated_ms, now_ms, seen_ms))
 
@@ -234,7 +233,7 @@ def _require_files(table: Table, request: CommitRequest) -> None:
 
 
 def _require_same_table(table: Table, position: Position) -> None:
-    # None is not 0: an expired fence, or a pipeline that joins the table. The commits just read have settled that.
+    # None is not 0: the fence has expired, or the pipeline is new here. The commits just read show that none took it.
     fence = table.fence(position.pipeline)
     if fence is not None and fence != position.sequence - 1:
         raise Fenced(

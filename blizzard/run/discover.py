@@ -1,6 +1,6 @@
-"""Step two: what there is to read. The source is listed, and held against the position and the ledgers.
+"""Step two: decides what there is to read. Lists the source and compares it with the position and the ledgers.
 
-Late files (their mark has passed them, and nobody has read them) and rewritten ones are told, and dealt with as asked.
+Late files (at or before the mark, and never ingested) and rewritten files are reported and handled by their policy.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _ONE_BY_ONE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovered:
-    """What there is to read, from which position on. `renewal` is why the position is to be committed once more, even
+    """What there is to read, and from which position. `renewal` says why the position must be committed once more, even
     if nothing is read."""
 
     position: Position
@@ -71,7 +71,7 @@ class Discovered:
         return self.waiting.given_up
 
     def take_up(self, position: Position, policy: LatePolicy) -> tuple[Position, Discovered]:
-        """Name waiting files in the position; and what is still waiting then."""
+        """Name waiting files in the position. Returns it, and what is still waiting."""
         if not self.waiting.paths:
             return position, self
         position, waiting = take_up(position, self.waiting)
@@ -81,7 +81,7 @@ class Discovered:
 
 
 def look_at_all(ports: Ports, settings: RunSettings) -> Listed:
-    """For a new table, and for a position that is taken over."""
+    """List everything: for a new table, and for a position that is taken over."""
     listed = _look(ports, EVERYTHING)
     _check_names(ports, settings, listed)
     return listed
@@ -97,13 +97,13 @@ def discover(
     listed = whole or _look(ports, scope)
     seconds = time.monotonic() - began
     _check_names(ports, settings, listed)
-    if position.sequence == 0 and whole is None:  # with the names at hand more can be told about it
+    if position.sequence == 0 and whole is None:  # now with the names, which show a source that was moved
         decide_again(ports, settings, table, listed.files)
     if not is_drained(position.marks, listed.files, listed.held):
         ports.ingestor.prepare()
     asked_for_all = scope.is_full
     found = compare_with_ledgers(listed, position, table.scan_back(), policy)
-    if found.unclear and not listed.is_full:  # with all names at hand more can be told
+    if found.unclear and not listed.is_full:  # with all names some become clear
         listed, asked_for_all = _look(ports, EVERYTHING), True
         found = compare_with_ledgers(listed, position, table.scan_back(), policy)
     refusal = check_in_progress(position.marks, listed.files)
@@ -129,7 +129,7 @@ def discover(
 
 
 def _look(ports: Ports, scope: Scope) -> Listed:
-    """A listing, with nothing hidden that a deletion has left half done."""
+    """A listing, after files that an unfinished deletion has hidden were deleted or put back."""
     source: Source = ports.source
     listed = source.look(scope)
     if listed.asides:
@@ -146,7 +146,7 @@ def _check_names(ports: Ports, settings: RunSettings, listed: Listed) -> None:
 
 
 def check_start_from(start_from: StartFrom | None, listing: Sequence[SourceFile]) -> None:
-    """A misspelt name would skip everything, or nothing."""
+    """Raises if the name is not in the source: a misspelt one would skip everything, or nothing."""
     if start_from is not None and start_from.after is not None and find_file(listing, start_from.after) is None:
         raise ConfigError(
             f"--start-from after:{start_from.after}: there is no such file in the source", kind=Kind.USAGE
@@ -156,20 +156,20 @@ def check_start_from(start_from: StartFrom | None, listing: Sequence[SourceFile]
 def _renewal(
     settings: RunSettings, position: Position, listed: Listed, found: Unexpected, *, asked_for_all: bool
 ) -> str | None:
-    # A folder is listed whole by every run, asked or not: that alone is no news.
+    # Every run lists a local folder whole, so that alone is no reason.
     if asked_for_all and (position.seen.relist_names or 0) > settings.late.relist_max_names:
         return "the whole source was listed"
     if found.settled_names is not None and not found and found.commits_read > settings.scan_commits:
-        return "else every idle run would read all ledgers again, because a file was taken away"
-    # What is left alone is told by every run for a while, and then no longer looked for in all ledgers each time.
+        return "otherwise every idle run would read all ledgers again, because a file was taken away"
+    # Files that are left alone are reported by every run for a while. After that they are not looked for again.
     is_old_news = listed.at_ms - (position.seen.relist_watermark_ms or 0) > settings.late.grace_ms
     if listed.is_full and (found.unclear or (is_old_news and (found.late or found.rewritten))):
-        return "what was found and is left alone need not be looked for again"
+        return "files that were found and are left alone need not be looked for again"
     return None
 
 
 def _report_unexpected(emit: Emit, found: Unexpected, policy: LatePolicy) -> None:
-    """Raises where the policy is not to go on."""
+    """Raises if the policy is to stop."""
     why = "they sort at or before the mark and were never ingested"
     _report(emit, found.late, policy.late, "late", why)
     _report(emit, found.rewritten, policy.rewritten, "rewritten", "they changed after they were ingested")
@@ -194,20 +194,20 @@ def _report_unclear(emit: Emit, paths: tuple[str, ...], policy: str) -> None:
     if policy == "fail":
         raise Refused(
             f"{len(paths)} files sort at or before the mark and are younger than the last look at the whole source,"
-            f" but the ledgers that would say whether they were ingested are gone from the log: {some(paths)}. Look"
+            f" but the ledgers that would say whether they were ingested are gone from the log: {some(paths)}. Check"
             f" which of them the table holds. One that it holds: blizzard checkpoint skip --file NAME --yes. One that"
             f" it does not: blizzard checkpoint reset --file NAME --from-record 0 --yes. Or all at once, for one run:"
             f" --set late_files.unclear=ignore if it holds every one of them (others would be lost), =ingest if it"
             f" holds none (others would be doubled).",
             kind=Kind.LATE_UNCLEAR,
         )
-    warn_of(emit, paths, f"late or rewritten, no ledger is left that says which; {_DONE[policy]}")
+    warn_of(emit, paths, f"late or rewritten (the ledger that says which is gone); {_DONE[policy]}")
 
 
 def _without_gone(emit: Emit, position: Position, listed: Listed) -> Position:
     gone = find_gone(position, listed)
     before = "gone from the source before anything was read"
-    warn_of(emit, gone.kept, f"{before}; to be read if back again (blizzard checkpoint skip gives one up)")
+    warn_of(emit, gone.kept, f"{before}, and will be read when back (to give one up: blizzard checkpoint skip)")
     warn_of(emit, gone.forgotten, f"{before}, and forgotten")
     return without_files(position, gone.forgotten) if gone.forgotten else position
 

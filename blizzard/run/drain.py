@@ -1,6 +1,6 @@
-"""The whole story of a run: recover, discover, then plan, ingest and commit until drained, then what comes after.
+"""The loop of a run: recover, discover; then plan, ingest and commit until nothing is left; then clean the source.
 
-The only state that outlives a run is in the Delta log; after any doubt it is read again from there.
+Only the Delta log outlives a run. After any doubt the position is read from the log again.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from blizzard.run.ports import Ports, Table
 from blizzard.run.recover import Start, recover, recover_without_table, renew_at_once, renewal_of
 from blizzard.run.settings import RunSettings
 
-# How often a batch whose files were taken away is read by one run.
+# How often one run reads a batch whose files were deleted before the commit.
 _READ_AGAIN = 3
-_NOTHING_NEW = "nothing new; the position was committed once more"  # it does not expire while nothing is ingested
+_NOTHING_NEW = "nothing new; the position was committed once more"
 
 
 def drain(ports: Ports, settings: RunSettings, table: Table | None) -> Table | None:
-    """Ingest what is listed now. `table` is None where it is yet to be made; what is returned, where it was not."""
+    """Ingest what is listed now. `table` None: it must be made first. Returns the table; None if none was made."""
     run, lost = _Run(ports, settings, table), 0
     while True:
         try:
             run.drain()
             return run.table
-        except PositionMoved as moved:  # each time round, the log holds one more commit of ours
+        except PositionMoved as moved:  # ends: each time the log holds one more commit of ours
             ports.emit(Warned(message=f"{moved}; recovering from the log"))
             run = run.again(has_committed=True)
         except FilesGone as gone:
@@ -58,10 +58,10 @@ class _Run:
         self._held: dict[str, str] = {}  # left to the next run, and why
 
     def again(self, *, has_committed: bool) -> _Run:
-        """From the log, after something that only the log can tell."""
+        """Begin again from the log."""
         if self.table is not None:
             self.table.refresh()
-        # Where to begin was said, and is recorded in the first commit.
+        # The first commit has recorded where to begin.
         settings = replace(self._settings, start_from=None) if has_committed else self._settings
         return _Run(self._ports, settings, self.table, self.batches)
 
@@ -71,7 +71,7 @@ class _Run:
             whole = self._look_before_there_is_a_table()
             if whole is None:
                 return
-            self._ports.ingestor.start()  # without a session that can fill it, no table is made
+            self._ports.ingestor.start()  # make no table if there is no session to fill it
             if self._ports.stop.requested():
                 return
             self.table = _create_table(self._ports, self._settings)
@@ -79,7 +79,7 @@ class _Run:
         self._work_through(self.table, discovered)
 
     def _look_before_there_is_a_table(self) -> Listed | None:
-        """None: there is nothing to put into a table, and none is made."""
+        """None: there is nothing to ingest, so no table is made."""
         whole, fresh = look_at_all(self._ports, self._settings), recover_without_table(self._ports, self._settings)
         if not is_drained(fresh.marks, whole.files, whole.held):
             return whole
@@ -103,7 +103,7 @@ class _Run:
                     position = self._renew(position, commits)
         finally:
             self.batches += commits.landed
-        if commits.newest is not None:  # what is to be cleaned is committed
+        if commits.newest is not None:  # its commit has announced what will be cleaned
             clean_up(self._ports, self._settings.cleaning, table, position, commits.newest.position.sequence)
         self._report_held(position, discovered.listed)
 
@@ -134,7 +134,7 @@ class _Run:
     def _ingest_batch(
         self, position: Position, discovered: Discovered, look: Look, ingest: BatchIngest, commits: CommitQueue
     ) -> Position:
-        """Read one batch, queue its commit, and return the position the next one is planned on."""
+        """Read one batch, queue its commit, and return the position for the next plan."""
         planned_ms, slots, given_up = self._ports.clock.now_ms(), self._ports.ingestor.start(), discovered.given_up
         batch = plan(
             position.marks,
@@ -172,15 +172,15 @@ class _Run:
         return intent.position
 
     def _report_held(self, position: Position, listed: Listed) -> None:
-        """One file's trouble must not stop the others; trouble with all of them is no good end."""
+        """One unreadable file must not stop the others. If no file could be read, or too many are held, raise."""
         self._ports.emit(Held(files=len(self._held)))
-        named = position.marks.in_progress  # of files that are only young, those that the mark has passed
+        named = position.marks.in_progress  # a file that is only young counts if the mark has passed it
         held = {path: why for path, why in self._held.items() if path in named or path not in listed.held}
         if len(held) > self._settings.max_held_files:
             raise BadData(
                 f"{len(held):,} files are held back, more than limits.max_held_files"
                 f" ({self._settings.max_held_files:,}); the first: {_first(held)}. What could be read is"
-                f" committed. Mend or move them, or raise the limit.",
+                f" committed. Fix or move them, or raise the limit.",
                 kind=Kind.TOO_MANY_HELD_FILES,
             )
         if self.batches:
@@ -193,14 +193,14 @@ class _Run:
         unreadable = {path: why for path, why in self._held.items() if why.startswith(FOR_A_PERSON)}
         if unreadable:
             raise BadData(
-                f"none of the new files could be read, {len(unreadable)} of them for a reason that stays:"
-                f" {_first(unreadable)}. They are tried again by every run.",
+                f"none of the new files could be read, {len(unreadable)} of them for a reason that a retry does not"
+                f" change: {_first(unreadable)}. Every run tries them again.",
                 kind=Kind.UNREADABLE_FILES,
             )
 
 
 def begin(ports: Ports, settings: RunSettings, table: Table, whole: Listed | None = None) -> tuple[Start, Discovered]:
-    """Where the run goes on from, and what there is to read. `whole` is a listing of everything, if there is one."""
+    """Where the run goes on, and what there is to read. `whole` is a listing of everything, if there is one."""
     if whole is None and settings.start_from is not None and settings.start_from.adopts:
         whole = look_at_all(ports, settings)
     start = recover(ports, settings, table, whole.files if whole is not None else ())

@@ -1,4 +1,4 @@
-"""The schema of a source that nobody has described: a sample of it is read, judged and reported. Needs no Spark."""
+"""Infers the schema of a source from a sample of its records, and reports what it found. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class InferredSchema:
     @property
     def sentence(self) -> str:
         skipped = _join(count(self.skipped_lines, "line"), count(self.skipped_files, "file"))
-        told = f" ({skipped} skipped)" if skipped else ""
-        return f"inferred schema from {count(self.records, 'record')} of {count(self.files, 'file')}{told}: {self.ddl}"
+        note = f" ({skipped} skipped)" if skipped else ""
+        return f"inferred schema from {count(self.records, 'record')} of {count(self.files, 'file')}{note}: {self.ddl}"
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -49,7 +49,7 @@ class InferredSchema:
 
 
 def infer_from_sample(sample: Sample, hints: str | None, emit: Emit) -> InferredSchema | None:
-    """The schema that a sample suggests and the hints decide, or None where no file has a line in it."""
+    """The schema that a sample suggests, changed by the hints; None if no file has a line."""
     parsed = parse_hints(hints)
     if sample.listing:
         _note(emit, f"sampling {len(sample.chosen):,} of {count(len(sample.listing), 'file')} for a schema")
@@ -77,14 +77,14 @@ def infer_from_sample(sample: Sample, hints: str | None, emit: Emit) -> Inferred
 
 
 def _check_empty(sample: Sample) -> None:
-    """No record was found: raises unless there was no line to be one."""
+    """No record was found: raises if there were lines or files that could not be read."""
     if sample.first_bad_line is None and not sample.skipped_files:
         return
     first = sample.first_bad_line or sample.skipped_files[0]
     looked = _join(count(sample.bad_lines, "line"), count(len(sample.skipped_files), "file"))
     raise BadData(
-        f"no schema can be inferred: {looked} looked at, none of use. The first: {first}."
-        " Mend the source, or give a schema.",
+        f"no schema can be inferred: {looked} looked at, none could be used. The first: {first}."
+        " Fix the source, or give a schema.",
         kind=Kind.NOTHING_TO_INFER_FROM,
     )
 

@@ -1,7 +1,7 @@
 """Commits in flight: batch k+1 is read while batch k is being committed, and commits land in order.
 
-A commit that fails takes every batch planned after it down with it: they stand on a position that never was. When the
-queue is full, planning waits.
+If a commit fails, every batch planned after it is given up: it was planned on a position that was never committed. When
+the queue is full, planning waits.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class CommitQueue:
         self._committing, self._background, self._emit = committing, background, emit
         self._max_inflight = max_inflight
         self._queue: deque[Pending[Landing]] = deque()
-        self._quarantine_id: str | None = None  # as the newest commit of this run names it
-        self._landed_in = planned_on  # only the committing thread writes this, one commit after the other
+        self._quarantine_id: str | None = None  # the one that the newest commit of this run names
+        self._landed_in = planned_on  # only the committing thread writes this
         self._broken = False
-        self.added = 0  # commits, whatever became of them
-        self.landed = 0  # of those, batches that are in the log
+        self.added = 0  # commits, landed or not
+        self.landed = 0  # batches that are in the log
         self.newest: Landing | None = None
 
     def add(self, intent: Intent) -> None:
-        """Commit it behind those before it; wait while too many are in flight."""
+        """Commit it after those added before; wait while too many are in flight."""
         self._queue.append(self._background.start(lambda: self._commit(intent)))
         self.added += 1
         self._take_landed(while_more_than=self._max_inflight - 1)
@@ -60,12 +60,12 @@ class CommitQueue:
         self._take_landed(while_more_than=0)
 
     def has_failed(self) -> bool:
-        """Whether what is being read now stands on a commit that failed."""
+        """Whether a commit has failed that the batch being read now is planned on."""
         return any(map(_has_failed, self._queue))
 
     @contextmanager
     def finished_in_order(self) -> Iterator[None]:
-        """Leaving the block waits for every commit. A failed one speaks before whatever it brought down."""
+        """Leaving the block waits for every commit. If one failed, its error is raised, not an error it caused."""
         try:
             yield
         except Exception:
@@ -87,7 +87,7 @@ class CommitQueue:
                 raise landing.error
 
     def _abandon(self) -> None:
-        """Wait for the commits behind a failed one. They refuse by themselves, and only the first has news to tell."""
+        """Wait for the commits after a failed one. They refuse by themselves; only the first error matters."""
         while self._queue:
             self._queue.popleft().exception()
 
@@ -95,9 +95,9 @@ class CommitQueue:
         if self._broken:
             raise RuntimeError("a batch was about to be committed on top of one that failed")
         self._broken = True  # until this one has landed
-        # It stands on the commit before it: what landed between that plan and that commit has been looked at.
+        # It follows the commit before it. That commit has already looked at what others committed up to its version.
         position = replace(intent.position, on=replace(intent.position.on, delta_version=self._landed_in))
-        # It was made before the commits in front of it could know the quarantine table.
+        # It was planned before the commits ahead of it may have created the quarantine table.
         if self._quarantine_id is not None:
             position = name_quarantine(position, self._quarantine_id)
         landing = self._committing.commit(replace(intent, position=position))
@@ -114,7 +114,7 @@ def _has_failed(commit: Pending[Landing]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopOfBatch:
-    """A batch is given up when the run is told to, and when the commit it stands on has failed."""
+    """A batch is given up when the run is asked to stop at once, or when a commit before it has failed."""
 
     stop: StopRequest
     commits: CommitQueue

@@ -1,5 +1,4 @@
-"""Step four: one batch from its plan to a result that may be committed. New columns are added, too much bad data is
-refused."""
+"""Step four: reads one batch and returns a result to commit. Adds new columns; refuses too much bad data."""
 
 from __future__ import annotations
 
@@ -29,16 +28,16 @@ from blizzard.run.settings import RunSettings
 from blizzard.schema.evolve import Evolution, evolve_schema
 from blizzard.text.lists import some
 
-# Every round adds a column, so that this is never reached by data that keeps to any schema.
+# Every round adds a column. Data with a fixed set of fields never needs this many rounds.
 _MAX_ROUNDS = 50
 _MAX_NAMES = 20
-# Records whose field names are data (an id, a date) would add columns without end: Delta writes all of them into every
-# checkpoint, and Spark cannot open a table whose schema is some 20 MB.
+# Field names that are data (an id, a date) would add columns without end. Delta writes all columns into every
+# checkpoint, and Spark cannot open a table with a schema of about 20 MB.
 _MAX_NEW_COLUMNS = 1_000
 _MAX_COLUMNS = 5_000
 _TOO_MANY_BAD = (
-    "Look at the lines, and whether the schema fits them (blizzard schema diff); mend the files or the schema, or raise"
-    " the limit."
+    "Look at the lines, and check whether the schema fits them (blizzard schema diff). Fix the files or the schema, or"
+    " raise the limit."
 )
 
 
@@ -46,10 +45,10 @@ class BatchIngest:
     def __init__(self, ports: Ports, settings: RunSettings, table: Table, commits: CommitQueue) -> None:
         self._ports, self._settings, self._table, self._commits = ports, settings, table, commits
         self._stop = StopOfBatch(stop=ports.stop, commits=commits)
-        self._unknown: set[str] = set()  # fields that were told
+        self._unknown: set[str] = set()  # fields that were reported
 
     def run(self, plan: BatchPlan, position: Position, *, planned_ms: int) -> tuple[Position, BatchResult]:
-        """The result, and the position before it: under another schema if columns were added on the way."""
+        """The result, and the position before it, with the schema fingerprint that the files were written under."""
         ticket = BatchTicket(
             sequence=position.sequence + 1,
             planned_ms=planned_ms,
@@ -61,7 +60,7 @@ class BatchIngest:
         for _ in range(_MAX_ROUNDS):
             if not self._add_columns(result):
                 break
-            # What the other tasks wrote stands: a file without the new columns reads as null there.
+            # The files of the other tasks stay: the new columns read as null in them.
             slots = frozenset(r.slot for r in result.reports if r.observed is not None)
             result = _replaced(result, self._read(plan.only(slots), ticket).reports)
         else:
@@ -73,7 +72,7 @@ class BatchIngest:
         self._ports.emit(Ingested(result=result, seconds=time.monotonic() - started))
         self._ports.stop.batch_ended()
         self._note_unknown(result)
-        # That of the files, not the table's: the table may have been changed, and seen again, while they were written.
+        # The fingerprint of the files, not of the table: the table may have changed while they were written.
         written_under = self._ports.ingestor.schema_fingerprint
         result = replace(self._within_limits(result), batch_id=ticket.batch_id)
         return replace(position, on=replace(position.on, schema_fingerprint=written_under)), result
@@ -94,7 +93,7 @@ class BatchIngest:
         if not evolution.added:
             return False
         _refuse_endless(evolution)
-        self._commits.wait()  # so that no batch in flight was written under a schema that is gone when it commits
+        self._commits.wait()  # a batch in flight has the old schema, and must commit before the schema changes
         try:
             self._table.add_columns(evolution.schema, pipeline=self._settings.pipeline)
         except Exception as e:
@@ -128,14 +127,14 @@ class BatchIngest:
         limit, rows = self._settings.max_quarantined, sum(f.rows for f in result.quarantine)
         if limit is None or not rows:
             return result
-        self._commits.wait()  # a batch in flight may be in the table already, and would be counted twice or not at all
+        self._commits.wait()  # with a batch in flight the count could be wrong
         room = max(0, limit - self._ports.quarantine.count(self._settings.pipeline, self._table.table_id))
         if rows <= room:
             return result
         if not self._settings.rejects_overflow:
             raise BadData(
-                f"{rows:,} bad records more, but the quarantine table has room for {room:,} (quarantine.max_records is"
-                f" {limit:,}). Nothing of this batch was committed. Replay what can be mended (blizzard dlq replay),"
+                f"{rows:,} more bad records, but the quarantine table has room for {room:,} (quarantine.max_records is"
+                f" {limit:,}). Nothing of this batch was committed. Replay what can be fixed (blizzard dlq replay),"
                 f" export the rest before you purge it (dlq export, dlq purge), or raise the limit.",
                 kind=Kind.QUARANTINE_FULL,
             )
@@ -146,7 +145,7 @@ class BatchIngest:
 
 
 def _refuse_endless(evolution: Evolution) -> None:
-    """Before any is added: a column cannot be taken back."""
+    """Called before any column is added: a column cannot be taken back."""
     if len(evolution.added) > _MAX_NEW_COLUMNS or len(evolution.schema["fields"]) > _MAX_COLUMNS:
         raise BadData(
             f"the table would get {len(evolution.added):,} new columns and have {len(evolution.schema['fields']):,}"
@@ -162,13 +161,13 @@ def _replaced(result: BatchResult, reports: tuple[TaskReport, ...]) -> BatchResu
 
 
 def _fit_quarantine(result: BatchResult, room: int) -> tuple[int, BatchResult]:
-    """As many files of bad records as there is room for, and their rows."""
+    """Keeps as many files of bad records as there is room for. Returns how many rows they have, and the result."""
     kept, reports = 0, []
     for report in result.reports:
         rows = sum(f.rows for f in report.quarantine)
         fits = kept + rows <= room
         kept += rows if fits else 0
-        # The lines of the others are then in the source files alone.
+        # The bad lines of the files that are left out exist only in the source files.
         cut = () if fits else tuple(replace(s, cut=s.bad) for s in report.slices)
         reports.append(report if fits else replace(report, quarantine=(), slices=cut))
     return kept, BatchResult(reports=tuple(reports))
@@ -180,7 +179,7 @@ def error_of_failure(failure: TaskFailure) -> BlizzardError:
     what = f"{where}: {failure.message}. Nothing of this batch was committed."
     match failure.kind:
         case Kind.BAD_RECORD:
-            return BadRecord(f"{what} Mend the line, or move the file away, and run again.")
+            return BadRecord(f"{what} Fix the line, or move the file away, and run again.")
         case Kind.TOO_MANY_BAD_RECORDS:
             return BadData(f"{what} {_TOO_MANY_BAD}", kind=Kind.TOO_MANY_BAD_RECORDS)
         case Kind.SOURCE_CHANGED:
@@ -188,9 +187,9 @@ def error_of_failure(failure: TaskFailure) -> BlizzardError:
         case Kind.BEYOND_END:
             name = shlex.quote(failure.path)
             return Refused(
-                f"{what} It is the very file that the position was made of, so a number given to checkpoint reset was"
-                f" too large. Set it right: blizzard checkpoint reset --file {name} --from-record N --yes. Or leave the"
-                f" file as it is in the table: blizzard checkpoint skip --file {name} --yes.",
+                f"{what} The file has not changed since the position was committed, so the number that was given to"
+                f" checkpoint reset was too large. Correct it: blizzard checkpoint reset --file {name} --from-record N"
+                f" --yes. Or leave the file as it is in the table: blizzard checkpoint skip --file {name} --yes.",
                 kind=Kind.BEYOND_END,
             )
         case Kind.DISK_FULL:

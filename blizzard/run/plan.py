@@ -1,4 +1,4 @@
-"""Step three: the next batch. The decision itself is pure, in `core/plan.py`."""
+"""Step three: plans the next batch. The decision itself is pure, in `core/plan.py`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def plan(
     except TooManyPrefixes as e:
         way_out = (
             "The key of a pipeline that has begun cannot be changed. Move the parts that it has not begun into another"
-            " folder, and read that as another source, with a --pipeline name of its own"
+            " folder, and read that folder as another source, with another --pipeline name"
             if marks.prefix_marks
             else "Choose a key with fewer values, or leave source.marks_per out"
         )

@@ -1,4 +1,4 @@
-"""The edges of a run, as the driver sees them. The real ones are Spark, Delta and a disk; tests have others."""
+"""The edges of a run, as the driver sees them. The real ones are Spark, Delta and a store; tests have others."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Source(Protocol):
         """Every matching file now, sorted by path."""
 
     def look(self, scope: Scope) -> Listed:
-        """As much of it as is asked for, or more."""
+        """At least the part that is asked for; maybe more."""
 
     def finish_asides(self, names: Sequence[str]) -> Sequence[str]:
-        """Delete or put back what a process that died has hidden. What a person has to look at is returned."""
+        """Delete or put back files that a dead process has hidden. Returns what a person has to look at."""
 
     def now_ms(self) -> int:
-        """By the clock of the store that the files are in."""
+        """By the clock of the store that holds the files."""
 
 
 class Sample(Protocol):
@@ -71,10 +71,10 @@ class Table(Protocol):
     def version(self) -> int: ...
     @property
     def txn_retention_ms(self) -> int | None:
-        """After this time Txns may be forgotten; None: never."""
+        """After this time Delta may drop a Txn; None: never."""
 
     def add_columns(self, schema: DeltaSchema, *, pipeline: str) -> None:
-        """Make the table's schema this one, which has nullable columns more. Raises if another writer was faster."""
+        """Replace the schema by this one, which only adds nullable columns. Raises if another writer was faster."""
 
     def refresh(self) -> None: ...
     def fence(self, pipeline: str) -> int | None: ...
@@ -83,21 +83,21 @@ class Table(Protocol):
     def scan_back(self) -> Iterator[CommitFacts]: ...
     def append(self, request: CommitRequest) -> None: ...
     def find_missing(self, files: Sequence[DataFile]) -> str | None:
-        """One of these that is not in the table's folder with its size; None where all are."""
+        """A file that is not in the table's folder with its size; None if all are."""
 
     def make_durable(self, version: int) -> None: ...
     def check_writable(self) -> None:
-        """Raises where the table has a feature that an append would break."""
+        """Raises if the table has a feature that an append would break."""
 
 
 class TableWithFiles(Table, Protocol):
-    """A table whose commits can be looked into, file by file."""
+    """A table that also shows what each commit did to its files."""
 
     @property
     def is_append_only(self) -> bool: ...
     def history(self, pipeline: str, back_to: int) -> History | None:
-        """The log with what every commit did to files, back to this sequence of the pipeline; all of it that is left
-        where somebody has taken rows away since, or for sequence 0."""
+        """The log with what every commit did to files, back to this sequence of the pipeline. The whole log that is
+        left, if somebody has removed rows since, or for sequence 0."""
 
     @property
     def sequence_column(self) -> str | None:
@@ -107,7 +107,7 @@ class TableWithFiles(Table, Protocol):
         """The values of one column in all data files, a part at a time."""
 
     def schema_at(self, version: int) -> DeltaSchema | None:
-        """The schema as it was; None where that version can no longer be opened."""
+        """The schema at that version; None if the version can no longer be opened."""
 
     def metadata_action(self, schema: DeltaSchema) -> dict[str, Any]:
         """The table's metadata as the log writes it, with another schema."""
@@ -117,29 +117,29 @@ class Quarantine(Protocol):
     """Where bad records go."""
 
     def announce(self, position: Position, files: Sequence[DataFile] = ()) -> Position:
-        """The position as it is to be committed: if its commit changes the quarantine, it names the quarantine table.
-        Raises where one of the files of its bad records is not there as it was written."""
+        """The position as it must be committed: it names the quarantine table if its commit changes the quarantine.
+        Raises if a file of its bad records is missing or changed."""
 
     def settle(self, position: Position) -> None:
-        """Make the quarantine hold the bad records this committed position named; each once, however often it is
-        asked. OutOfStep where it is not the quarantine that the position was written with, or not as far."""
+        """Make the quarantine hold the bad records that this committed position named, each once, even if called again.
+        OutOfStep if it is another quarantine than the position was written with, or one that is behind or ahead."""
 
     def is_settled(self, position: Position) -> bool:
         """Whether it holds them already. Raises as `settle` does."""
 
     def check_pending(self, position: Position) -> None:
-        """Raises as `settle` would where bad records that are to be added are gone. Changes nothing."""
+        """Raises as `settle` would if bad records that must be added are gone. Changes nothing."""
 
     def count(self, pipeline: str | None = None, table_id: str | None = None) -> int:
-        """How many records it holds, of this pipeline and table or of all."""
+        """How many records it holds: of this pipeline and table, or of all."""
 
     def took_in(self, position: Position, sequences: Collection[int]) -> Collection[int]:
-        """Those of these sequences of the pipeline whose bad records all came here. What a person did with them
-        afterwards does not matter."""
+        """Those of these sequences whose bad records were all added here. What a person did with them later does not
+        matter."""
 
 
 class Cleaner(Protocol):
-    """What archives or deletes source files, one at a time."""
+    """Archives or deletes source files, one at a time."""
 
     @property
     def verb(self) -> str:
@@ -149,11 +149,11 @@ class Cleaner(Protocol):
         """Whether a listing of the source shows it now."""
 
     def clean(self, entry: LedgerEntry) -> OneCleaned:
-        """Only while it is the very file that was ingested, and a listing shows it. Gone already is no problem."""
+        """Only if it is still the file that was ingested, and a listing shows it. A file that is gone is no problem."""
 
 
 class TablePlace(Protocol):
-    """Where a table is, or is to be."""
+    """Where a table is, or will be made."""
 
     def open(self) -> Table | None: ...
     def create(self, pipeline: str) -> None:
@@ -196,10 +196,10 @@ class Ingestor(Protocol):
         """Of the schema the tasks write."""
 
     def prepare(self) -> None:
-        """There will be work: what takes long to come up may begin to."""
+        """There will be work: begin to start what starts slowly."""
 
     def start(self) -> int:
-        """Come up, and say how many tasks run at once. Asked before every batch: a cluster may have grown."""
+        """Start if needed, and return how many tasks run at once. Called before every batch: a cluster may grow."""
 
     def adopt(self, schema: DeltaSchema) -> None:
         """Write under this schema from now on."""

@@ -1,7 +1,7 @@
-"""`blizzard plan`: what a run would do first, found out by the run's own first steps.
+"""`blizzard plan`: what a run would do first, found by the run's own first steps. Changes nothing.
 
-Everything that a run would change on the way is replaced by something that only takes note of it. Nothing is decided
-here, so that the answer cannot differ from the run.
+Every port that a run would use to change something is replaced by one that only takes notes. Nothing is decided here,
+so the answer cannot differ from the run.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class NothingRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingSettled:
-    """In place of the quarantine: keeps what would have been settled."""
+    """In place of the quarantine: remembers what a run would have settled."""
 
     quarantine: Quarantine
     unsettled: list[Position] = field(default_factory=list)
@@ -82,7 +82,7 @@ class NothingSettled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingPutBack:
-    """In place of the source: files that a deletion has left half done stay hidden. All of them were ingested."""
+    """In place of the source: files that an unfinished deletion has hidden stay hidden. All of them were ingested."""
 
     source: Source
 
@@ -106,7 +106,7 @@ class NothingPutBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingTouched:
-    """In place of what archives or deletes: says that there is nothing left to do."""
+    """In place of the cleaner: says that there is nothing left to do."""
 
     verb: str
 
@@ -120,7 +120,7 @@ class NothingTouched:
 
 
 class NothingCommitted:
-    """In place of the stop request: as if it had come already, nothing is committed, and no batch is read."""
+    """In place of the stop request: says that a stop was requested, so nothing is committed and no batch is read."""
 
     def requested(self) -> bool:
         return True
@@ -136,10 +136,10 @@ class NothingCommitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstSteps:
-    """How a run begins: what it found, and the first batch; without one it is idle."""
+    """How a run begins: what it found, and the first batch. Without a first batch it is idle."""
 
     recovered: Resume | Fresh
-    position: Position | None  # None: the table is yet to be made
+    position: Position | None  # None: there is no table yet
     listed: Listed
     found: Unexpected
     plan: BatchPlan | None
@@ -148,8 +148,8 @@ class FirstSteps:
 
 
 def look_ahead(ports: Ports, settings: RunSettings, table: Table | None) -> FirstSteps:
-    """The first steps of `drain`, up to the first plan. They change what the ports and the cleaning let them change: a
-    settled quarantine, cleaned source files."""
+    """The first steps of `drain`, up to the first plan. They can settle the quarantine and clean source files, unless
+    the ports and the cleaning prevent it."""
     if table is None:
         listed, fresh = look_at_all(ports, settings), recover_without_table(ports, settings)
         return FirstSteps(
@@ -215,7 +215,7 @@ class _RecoveryPath:
 
 
 def plan_nothing(listed: Listed) -> dict[str, Any]:
-    """Where no record is found that a new table could be made for, a run ends before it begins."""
+    """For a source without a record and without a table: a run makes no table and ends."""
     first = FirstSteps(
         recovered=Fresh(marks=Marks(), start_from=None),
         position=None,

@@ -1,6 +1,6 @@
-"""Step one: where a run goes on from. The log is read backwards, what the last commit left pending is settled.
+"""Step one: decides where a run goes on. Reads the log backwards, and settles what the last commit left pending.
 
-The only state that outlives a run is in the Delta log. A position that cannot be trusted is refused, never guessed.
+The position is in the Delta log and nowhere else. One that cannot be trusted is refused, never guessed.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from blizzard.run.settle import settle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Where a run goes on from. `position` is on the version of the table that was looked at; sequence 0: nothing of
-    this pipeline is committed. `renewal` is why it is to be committed once more, even if nothing is read."""
+    """Where a run goes on. `position` belongs to the table version that was looked at; sequence 0 means that this
+    pipeline has committed nothing. `renewal` says why it must be committed once more, even if nothing is read."""
 
     found: Resume | Fresh
     position: Position
@@ -41,18 +41,18 @@ class Start:
 
     @property
     def is_fragile(self) -> bool:
-        """What it was recovered from may soon be gone."""
+        """Whether the place where the position was found may soon be gone."""
         return WORDS[self.found.path].warning is not None
 
 
 def recover(ports: Ports, settings: RunSettings, table: Table, listing: Sequence[SourceFile] = ()) -> Start:
-    """With nothing left pending, or a reason not to go on. A `listing` tells more about a source that was moved."""
+    """Leaves nothing pending; raises if the run must not go on. A `listing` helps to notice a source that was moved."""
     found = _decide(ports, settings, table, listing)
     if isinstance(found, Resume):
-        # What the last commit left pending comes before new work.
+        # First what the last commit left pending, then new work.
         settle(ports.quarantine, table, found.position, since=found.version)
     position = _position_before(ports, settings, table, found)
-    if isinstance(found, Fresh):  # a quarantine that knows this pipeline is of a table that was put back
+    if isinstance(found, Fresh):  # if the quarantine knows this pipeline, the table was put back from a copy
         settle(ports.quarantine, table, position, since=table.version)
     _require_same_schema(ports, table)
     newest = found.position if isinstance(found, Resume) else position
@@ -84,7 +84,7 @@ def _decide(ports: Ports, settings: RunSettings, table: Table | None, listing: S
 def decide_again(
     ports: Ports, settings: RunSettings, table: Table | None, listing: Sequence[SourceFile]
 ) -> Resume | Fresh:
-    """The same decision, without a word about it; raises where it refuses."""
+    """The same decision, without events; raises where it refuses."""
     return decide_start(
         table,
         pipeline=settings.pipeline,
@@ -108,7 +108,7 @@ def decide_start(
 ) -> Resume | Fresh:
     """What recovery decides; raises where it refuses. With a `listing`, a source that was moved is noticed."""
     adopts = start_from is not None and start_from.adopts and source is not None
-    # The Rust program has no fence that would say whether there is a newer position than the one that is found.
+    # The Rust program writes no fence, so only the whole log shows whether there is a newer position.
     depth = sys.maxsize if adopts else scan_commits
     facts = table.observe(pipeline, scan_commits=depth) if table is not None else None
     if start_from is not None and start_from.adopts and source is not None:
@@ -136,7 +136,7 @@ def _require_unread(
     fresh: Fresh,
     listing: Sequence[SourceFile],
 ) -> None:
-    """A pipeline that begins must not read what another program, or a pipeline at another place, has read."""
+    """A new pipeline must not read what the Rust program, or another pipeline at another place, has read."""
     if fresh.reads_again or not listing:
         return
     refusal = check_rust_reader(facts, source, fresh.marks) or check_moved(
@@ -168,7 +168,7 @@ def _position_before(ports: Ports, settings: RunSettings, table: Table, found: R
 
 
 def _require_same_schema(ports: Ports, table: Table) -> None:
-    """The table may not be as it was before Spark came up."""
+    """The table may have changed while Spark was starting."""
     table.check_writable()
     if table.schema_fingerprint != ports.ingestor.schema_fingerprint:
         raise Temporary(
@@ -183,9 +183,9 @@ def _renewal(ports: Ports, settings: RunSettings, table: Table, found: Resume | 
     if table.txn_retention_ms is not None and age_ms > table.txn_retention_ms // 4:
         return "it would expire"
     if table.version - found.version > settings.scan_commits:
-        return "behind many commits of others, every run would search long for it"
+        return "it is behind many commits of others, and every run would search long for it"
     if found.is_judged:
-        return "else every run would read the whole log to judge it"
+        return "otherwise every run would read the whole log to judge it"
     return None
 
 
@@ -196,8 +196,8 @@ def renewal_of(position: Position, *, now_ms: int) -> Intent:
 
 
 def renew_at_once(ports: Ports, settings: RunSettings, table: Table, start: Start) -> Start:
-    """The position goes into a commit of its own before anything is listed or read: whatever then stops this run, an
-    OPTIMIZE or a log cleanup cannot make the next one lose it."""
+    """Commit the position alone, before anything is listed or read. Even if this run then stops, an OPTIMIZE or a log
+    cleanup cannot make the next run lose it."""
     committing = Committing(
         table=table,
         quarantine=ports.quarantine,
@@ -210,10 +210,10 @@ def renew_at_once(ports: Ports, settings: RunSettings, table: Table, start: Star
     ports.emit(Noted(message=f"{message} (sequence {intent.position.sequence})"))
     try:
         _, version = committing.commit_edit(intent)
-    except Temporary as e:  # an idle run is as good without it
+    except Temporary as e:  # the run can go on without it
         ports.emit(Warned(message=f"the position could not be committed once more: {e}"))
         return start
     table.refresh()
-    # What others commit after that very version is looked at before the next commit.
+    # The next commit looks at what others committed after this version.
     position = replace(intent.position, on=replace(intent.position.on, delta_version=version))
     return replace(start, position=position, renewal=None)

@@ -1,4 +1,4 @@
-"""What a run is told beside its ports: names, limits and policies."""
+"""What a run gets besides its ports: names, limits and policies."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class RunSettings:
     limits: Limits
     bad: BadPolicy = field(default_factory=BadPolicy)
     max_quarantined: int | None = None
-    rejects_overflow: bool = False  # else the run stops
+    rejects_overflow: bool = False  # True: bad records beyond max_quarantined are dropped; False: the run stops
     scan_commits: int = 100
     start_from: StartFrom | None = None
-    reads_again: bool = False  # what another pipeline of the table has read
+    reads_again: bool = False  # may read what another pipeline of the table has read
     max_batches: int | None = None
     max_inflight: int = 2
     max_held_files: int = 1_000

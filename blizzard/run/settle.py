@@ -1,4 +1,4 @@
-"""The quarantine follows a committed position. Never taken for out of step: what another run did meanwhile."""
+"""Makes the quarantine follow a committed position. Never calls it out of step when another run was only faster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from blizzard.run.ports import Quarantine, Table
 def recovery_with_quarantine(
     table: Table, pipeline: str, *, scan_commits: int, quarantine: Quarantine | None
 ) -> tuple[TableFacts, Recovery]:
-    """How a run would begin, for whoever only looks: a position whose quarantine is out of step is refused too."""
+    """How the next run would begin, for commands that only look. Refuses a position whose quarantine is out of step."""
     facts = table.observe(pipeline, scan_commits=scan_commits)
     recovery = decide_recovery(facts, pipeline=pipeline, source=None, start_from=None)
     if quarantine is not None and isinstance(recovery, Resume):
@@ -28,9 +28,9 @@ def recovery_with_quarantine(
 
 
 def settle(quarantine: Quarantine, table: Table, position: Position, *, since: int) -> None:
-    """Make the quarantine hold what this position named. `since` is the version that it was found in.
+    """Make the quarantine hold what this position named. `since` is the version in which the position was found.
 
-    Whoever commits on top of it has settled it first: then there is nothing left to do, and the quarantine is ahead.
+    A run that commits on top of it settles it first. Then the quarantine is ahead, and nothing is left to do.
     """
     try:
         quarantine.settle(position)
@@ -45,7 +45,7 @@ def _is_overtaken(table: Table, position: Position, *, since: int) -> bool:
 
 
 def settle_replaced(quarantine: Quarantine, table: Table, position: Position) -> None:
-    """What a position that is about to be replaced left pending. If the quarantine is out of step, the next run says
-    so: to refuse here would leave no way out where the position cannot be used, since realigning needs one."""
+    """Settle what a position left pending that is about to be replaced. Does not refuse a quarantine that is out of
+    step; the next run says so. Refusing here would leave no way out: realigning needs a position that can be used."""
     with suppress(OutOfStep):
         settle(quarantine, table, position, since=table.version)

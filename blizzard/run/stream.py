@@ -1,4 +1,4 @@
-"""The one stream of a run's events, to everybody who listens."""
+"""Passes each event of a run to every listener."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from blizzard.core.events import Emit, Event
 
 
 class Stream:
-    """Each event goes to every listener, one event at a time: commits land on a thread of their own."""
+    """One event at a time, because commits land on another thread."""
 
     def __init__(self, *listeners: Emit) -> None:
         self._listeners, self._lock = listeners, threading.RLock()

@@ -1,4 +1,4 @@
-"""What a run did, as one value: the JSON line others script against. It folds over the events of the run."""
+"""What a run did, as one value, made from the events of the run. Scripts read it as one JSON line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from blizzard.core.events import (
 )
 from blizzard.text.json import json_text
 
-# Words that others decide by. None is from a configuration that holds secrets.
+# Written as they are, not redacted: scripts decide by them, and none of them comes from a secret.
 _OURS = ("status", "error_kind", "attempt", "pipeline", "recovery")
 _MAX_NAMES = 20
 
@@ -94,7 +94,7 @@ class Summary:
     def _count(self, committed: Committed) -> None:
         self.sequence, self.delta_version = committed.position.sequence, committed.version
         if committed.kind == "renewal":
-            return  # the run is as idle as before
+            return  # a run that only renews its position is idle
         result = committed.result
         finished = sum(1 for s in result.slices if s.finished)
         self.commits += 1

@@ -51,7 +51,7 @@ def infer_schema(records: Iterable[Mapping[str, Any]], hints: Hints = NO_HINTS) 
     schema = builder.struct(root, hints, ())
     if builder.problems:
         raise SchemaError(
-            "no schema fits these records; write one, or mend the source:",
+            "no schema fits these records; write one, or fix the source:",
             further=[f"  {problem}" for problem in builder.problems],
         )
     if schema is None:
@@ -99,7 +99,7 @@ class _Builder:
     remarks: list[str] = field(default_factory=list)
 
     def struct(self, seen: Mapping[str, _Seen], hints: Hints, path: ColumnPath) -> DeltaSchema | None:
-        fields, told = [], len(self.left_out)
+        fields, before = [], len(self.left_out)
         for name in dict.fromkeys([*seen, *hints.inside]):
             column = self._column(name, seen.get(name) or _Seen(), hints.inside.get(name, NO_HINTS), path)
             if column is None:
@@ -107,7 +107,7 @@ class _Builder:
             else:
                 fields.append(column)
         if not fields:
-            del self.left_out[told:]  # the whole object is left out and listed instead
+            del self.left_out[before:]  # the whole object is left out and listed instead
             return None
         self.problems += name_problems([f["name"] for f in fields], path)
         return {"type": "struct", "fields": fields}

@@ -1,1 +1,1 @@
-"""Around a run: progress, metrics, the API, signals, and following."""
+"""Around a run: progress, logs, metrics, the API, signals, and following."""

@@ -1,7 +1,7 @@
-"""What may be asked of a run while it goes: stop, pause, resume, commit now. By signals, and through the API.
+"""Controls a run while it lasts: stop, pause, resume, commit now. By signals, and through the API.
 
-SIGTERM and SIGINT stop: the first asks for a graceful end, a second one, or the end of the grace, gives the batch up.
-SIGUSR1 pauses and resumes, SIGUSR2 has what is read so far committed.
+SIGTERM and SIGINT stop: the first one gracefully; a second one, or the end of the grace time, gives up the batch.
+SIGUSR1 pauses and resumes. SIGUSR2 commits what is read so far.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PAUSE_LOOK_S = 60.0
 
 
 class RunControl:
-    """Asked from signal handlers and from the API's threads, so that it only ever sets flags."""
+    """Called from signal handlers and from the API's threads, so it only sets flags."""
 
     def __init__(self, grace_s: float = STOP_GRACE_S) -> None:
         self.grace_s = grace_s
@@ -28,7 +28,7 @@ class RunControl:
         self._commit_now = False
         self._wake = threading.Event()
 
-    # What the run asks.
+    # Called by the run.
 
     def requested(self) -> bool:
         """Plan nothing more."""
@@ -53,7 +53,7 @@ class RunControl:
         return self._paused
 
     def wait(self, seconds: float) -> None:
-        """Until this time has passed or something was asked."""
+        """Until this time has passed or a request has come."""
         self._wake.wait(seconds)
         self._wake.clear()
 
@@ -61,7 +61,7 @@ class RunControl:
         while self._paused and not self.is_stopping:
             self.wait(_PAUSE_LOOK_S)
 
-    # What others ask.
+    # Called by signal handlers and the API.
 
     def stop(self) -> None:
         if self._stops == 0:
@@ -92,7 +92,7 @@ class RunControl:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Handle signals here. Only the main thread may; elsewhere the caller's handlers stay."""
+        """Handle signals here. Only the main thread may do that; in another thread the caller's handlers stay."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -1,6 +1,6 @@
-"""A run that does not end: it drains what is there, waits a little, and looks again, until it is told to stop.
+"""A run that does not end: it drains what is there, waits, and looks again, until it is asked to stop.
 
-Trouble that passes is waited out, with growing pauses; what needs a person ends the run as it would end any other.
+After a temporary failure it tries again, with growing pauses. Any other failure, or a dead Spark session, ends it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNHEALTHY_AFTER = 3
 
 @dataclass(slots=True, kw_only=True)
 class Following:
-    """What is known of a run that follows, for whoever asks. `total` hears of every event of all cycles."""
+    """The state of a run that follows, for the API. `total` counts the events of all cycles."""
 
     total: Summary
     cycles: int = 0
@@ -55,7 +55,7 @@ def follow(
             run_once(cycle)
         except Temporary as e:
             if control.is_stopping or isinstance(e, SparkGone):
-                raise  # what was under way was given up, or every cycle from now on would fail
+                raise  # the batch was given up on purpose, or every later cycle would fail too
             following.failures += 1
             following.last_error = f"{e} [{e.kind}]"
             policy = RetryPolicy(base_ms=pause_s * 1000, max_ms=_LONGEST_PAUSE_S * 1000)

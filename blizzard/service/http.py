@@ -1,7 +1,7 @@
-"""A small HTTP API beside a run: how it does, and what may be asked of it. On loopback, or with a token.
+"""A small HTTP API beside a run, to look at it and to control it. On loopback, or with a token.
 
-GET /health /ready /metrics /status /checkpoints and / (a page); POST /pause /resume /checkpoint /stop. A page from
-elsewhere, in the browser of somebody who may ask, gets nothing.
+What it serves is in `operation.py`. A page of another site must not reach the run through the browser of a user who
+may use the API.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from blizzard.text.json import json_text
 _JSON = "application/json"
 _MAX_BODY_BYTES = 64 * 1024
 _LAST_ANSWERS_S = 2.0
-# Nothing is kept by a browser, taken for what it is not, or shown in the frame of another page, over whose buttons that
-# page could lay its own.
+# A browser must not cache our pages, guess their type, or show them in a frame, where another page could put its own
+# buttons over ours.
 _HEADERS = (
     ("Cache-Control", "no-store"),
     ("X-Content-Type-Options", "nosniff"),
     ("X-Frame-Options", "DENY"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
-    ("Referrer-Policy", "same-origin"),  # with none at all a browser would hide where our own forms come from
+    ("Referrer-Policy", "same-origin"),  # with no-referrer a browser would hide the origin of our own forms
 )
 
 
@@ -60,7 +60,7 @@ View = Callable[[], Answer]
 
 
 class _Server(ThreadingHTTPServer):
-    """Ends what it has begun to answer, and then every connection: a browser keeps them open for its next request."""
+    """Finishes the answers it has begun, then closes every connection: a browser keeps them open."""
 
     daemon_threads = True
 
@@ -93,7 +93,7 @@ class _Server(ThreadingHTTPServer):
                 self._change.notify_all()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that has gone away in the middle is no news either, and stderr is the run's log."""
+        """A client that goes away is not worth a line: stderr is the run's log."""
 
     def end(self) -> None:
         self.shutdown()
@@ -106,7 +106,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class ApiServer:
-    """Serves from threads of its own until it is closed."""
+    """Serves from its own threads until it is closed."""
 
     def __init__(
         self, address: str, *, gets: Mapping[str, View], posts: Mapping[str, View], token: str | None = None
@@ -123,7 +123,7 @@ class ApiServer:
         except OSError as e:
             why = "is in use; choose another" if e.errno == errno.EADDRINUSE else f"cannot be bound: {e.strerror}"
             raise ConfigError(f"the API's address {address} {why}", kind=Kind.PORT_IN_USE) from e
-        # The interval is how long closing it takes.
+        # Closing the server takes up to this interval.
         serve = partial(self._server.serve_forever, poll_interval=0.1)
         self._thread = threading.Thread(target=serve, name="blizzard-api", daemon=True)
         self._thread.start()
@@ -138,7 +138,7 @@ class ApiServer:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """`HOST:PORT`, `[::1]:PORT`, or `:PORT` and `PORT` for loopback. Port 0 is any that is free."""
+    """`HOST:PORT`, `[::1]:PORT`, or `:PORT` and `PORT` for loopback. Port 0: any free port."""
     host, _, port = text.rpartition(":")
     if not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
         raise ConfigError(f"an address is HOST:PORT, such as 127.0.0.1:8080, not {text[:100]!r}", kind=Kind.USAGE)
@@ -155,7 +155,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _name_of(authority: str) -> str:
-    """The host of a Host header: without its port, and without the brackets of an IPv6 address."""
+    """The host in a Host header, without port and without the brackets of an IPv6 address."""
     try:
         return urlsplit(f"//{authority}").hostname or ""
     except ValueError:
@@ -165,17 +165,17 @@ def _name_of(authority: str) -> str:
 def _refusal(method: str, headers: Message, token: str | None) -> Answer | None:
     """Why a request is not served, whatever it asks for.
 
-    A page from elsewhere must not reach a run through the browser of somebody who may: by a name of its own that it
-    points at this machine (no token is asked for on loopback), or by a form it sends here.
+    Two attacks by a page of another site are refused: a host name of its own that points at this machine (on loopback
+    no token is asked for), and a form that it sends here.
     """
     host = headers.get("Host", "")
     if token is None and not _is_loopback(_name_of(host)):
-        return Answer.json({"error": f"this API is for this machine only, and it is not called {host!r}"}, 403)
+        return Answer.json({"error": f"this API is only for this machine, and {host!r} is not its name"}, 403)
     origin = headers.get("Origin")
     if method == "POST" and origin is not None and origin not in (f"http://{host}", f"https://{host}"):
-        return Answer.json({"error": "a page from elsewhere may not ask for this"}, 403)
+        return Answer.json({"error": "a page of another site may not ask for this"}, 403)
     if token is not None and not _knows(headers.get("Authorization", ""), token, method):
-        # To a POST a browser would answer with the password it knows, and not show what the page has to say.
+        # After Basic, a browser would repeat the POST with the password it knows, and not show our error.
         way = 'Basic realm="blizzard: any name, the token as password"' if method == "GET" else "Bearer"
         refused = Answer.json({"error": "a valid token is needed: Authorization: Bearer …"}, 401)
         return replace(refused, headers=(("WWW-Authenticate", way),))
@@ -183,10 +183,10 @@ def _refusal(method: str, headers: Message, token: str | None) -> Answer | None:
 
 
 def _knows(authorization: str, token: str, method: str) -> bool:
-    """A browser asks its user for the token, as a password, and sends it along by itself from then on. That is enough
-    to look, and not enough to act: the page sends the token on purpose."""
+    """A browser asks its user for the token as a password, and then sends it with every request. That is enough to look
+    (GET), but not to act (POST): for that our page sends the token as Bearer."""
     scheme, _, sent = authorization.partition(" ")
-    given = sent.strip().encode("latin-1", "replace")  # the bytes as they came: that is how a header is decoded
+    given = sent.strip().encode("latin-1", "replace")  # headers were decoded as latin-1: these are the bytes sent
     if scheme.lower() == "basic" and method == "GET":
         try:
             given = base64.b64decode(given, validate=True).partition(b":")[2]
@@ -198,7 +198,7 @@ def _knows(authorization: str, token: str, method: str) -> bool:
 
 
 def _as_sent(token: str) -> list[bytes]:
-    """Most clients send UTF-8; some, Python's own among them, the one byte a character that a header was made for."""
+    """Most clients send UTF-8; some, such as Python's own, send latin-1."""
     forms = [token.encode("utf-8", "surrogateescape")]
     with suppress(UnicodeEncodeError):
         forms.append(token.encode("latin-1"))
@@ -225,7 +225,7 @@ def _handler(gets: dict[str, View], posts: dict[str, View], token: str | None) -
                 and int(length) <= _MAX_BODY_BYTES
                 and "Transfer-Encoding" not in self.headers
             ):
-                self.rfile.read(int(length))  # nothing is said there, but the next request begins after it
+                self.rfile.read(int(length))  # not used, but the next request begins after it
             else:
                 self.close_connection = True
             with self.server.answering():
@@ -247,11 +247,11 @@ def _handler(gets: dict[str, View], posts: dict[str, View], token: str | None) -
         def _answer(self, view: View) -> Answer:
             try:
                 return view()
-            except Exception as e:  # a page that fails must not take the run with it
+            except Exception as e:  # a failing page must not end the run
                 return Answer.json({"error": f"{type(e).__name__}: {e}"}, 500)
 
         def _for_a_form(self, answer: Answer) -> Answer:
-            """Without a script, a browser that has sent a form is led back to the page."""
+            """Without JavaScript, a browser that has sent a form goes back to the page."""
             is_form = self.command == "POST" and "text/html" in self.headers.get("Accept", "")
             return replace(answer, status=303, headers=(("Location", "/"),)) if is_form and answer.is_good else answer
 
@@ -265,6 +265,6 @@ def _handler(gets: dict[str, View], posts: dict[str, View], token: str | None) -
             self.wfile.write(answer.body)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Requests are not the run's news."""
+            """Requests do not belong in the run's log."""
 
     return Handler

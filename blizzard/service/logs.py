@@ -1,4 +1,4 @@
-"""What packages log, ours and others', said like everything else: as events of a run, or on stderr."""
+"""Turns log lines, our own and those of other packages, into events of a run or into safe lines on stderr."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from blizzard.text.streams import as_lines, put_err
 
 
 class ShownHandler(logging.Handler):
-    """For what other packages log: theirs too goes to the terminal, and repeats what they were given."""
+    """For other packages: their lines go to the terminal too, and may hold hostile names or secrets."""
 
     def emit(self, record: logging.LogRecord) -> None:
         put_err(as_lines(sys.stderr, [shown(record.getMessage())]))
@@ -21,7 +21,7 @@ class ShownHandler(logging.Handler):
 
 @contextmanager
 def others_shown() -> Iterator[None]:
-    """Where nobody has said what becomes of log lines, Python writes warnings to stderr as they are."""
+    """If no handler is set, Python writes warnings to stderr as they are. Here they are made safe first."""
     before = logging.lastResort
     logging.lastResort = ShownHandler(logging.WARNING)
     try:
@@ -41,7 +41,7 @@ class _AsWarning(logging.Handler):
 
 @contextmanager
 def logged_as_events(emit: Emit) -> Iterator[None]:
-    """What the stores say about requests they make again is part of what a run tells."""
+    """Warnings that blizzard logs, such as retries of the stores, become events of the run."""
     handler, log = _AsWarning(emit), logging.getLogger("blizzard")
     log.addHandler(handler)
     try:

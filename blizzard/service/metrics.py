@@ -1,7 +1,5 @@
-"""Every metric there is, with its meaning. They fold over the events of a run.
-
-On a port or through the API for runs that last, as a textfile for those that do not.
-"""
+"""Every metric, with its meaning, counted from the events of a run. The API serves them while a run lasts; a textfile
+keeps them when it ends."""
 
 from __future__ import annotations
 
@@ -31,8 +29,8 @@ class Metrics:
         self._committed_at_s: float | None = None
         self._newest: int | None = None
 
-        # Counters are there from the start, at zero: what begins with its first event shows no increase. Gauges are
-        # there once their value is known.
+        # Counters exist from the start, at zero: Prometheus sees no increase in one that begins with its first event.
+        # Gauges exist once their value is known.
         self._commits = self._counter("batch_commit", "Batches committed to the table.")
         self._failed = self._counter("batch_commit_failed", "Batches that could not be committed.")
         self._records = self._counter("records_ingested", "Records appended to the table.")
@@ -93,7 +91,7 @@ class Metrics:
 
     @property
     def newest_sequence(self) -> int | None:
-        """What is committed, as far as this run knows; None before it has looked."""
+        """The newest committed sequence that this run knows of; None before it has looked."""
         return self._newest
 
     @property
@@ -163,7 +161,7 @@ class Metrics:
         return generate_latest(self.registry)
 
     def write_textfile(self, path: str) -> None:
-        """For the textfile collector of a node exporter: whole, or as it was. The exporter runs as somebody else, and
-        takes no notice of a name that does not end in .prom."""
+        """For the textfile collector of a node exporter. Never leaves half a file. The exporter runs as another user,
+        and ignores names that do not end in .prom."""
         with open_output(path, mode=0o644) as file:
             file.write(self.text())

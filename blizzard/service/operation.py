@@ -1,4 +1,7 @@
-"""A run with everything around it: metrics, the API, and following; once, or until it is told to stop."""
+"""A run with everything around it (metrics, the API): once, or following until it is asked to stop.
+
+The API: GET /health /ready /metrics /status /checkpoints and / (a page); POST /pause /resume /checkpoint /stop.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from blizzard.service.control import RunControl
 from blizzard.service.follow import Following, follow
 from blizzard.service.http import Answer, ApiServer
 from blizzard.service.metrics import Metrics
-from blizzard.spark.gone import told_if_gone
+from blizzard.spark.gone import reported_if_gone
 from blizzard.store.uri import show_uri
 
 _LISTED_CHECKPOINTS = 50
@@ -31,7 +34,7 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Operation:
-    """`opened` is the table of the first run; each later cycle opens it anew."""
+    """`opened` is the table for the first cycle; each later cycle opens it again."""
 
     def __init__(
         self,
@@ -71,7 +74,7 @@ class Operation:
             )
 
     def _run_to_its_end(self, summary: Summary) -> None:
-        """A pause ends the batches, and not the run: it goes on with the same summary when it is told to."""
+        """A pause ends the batch but not the run: after a resume it goes on with the same summary."""
         while True:
             self._run_once(summary)
             if summary.status != "stopped" or self._control.is_stopping:
@@ -81,7 +84,7 @@ class Operation:
                 return
 
     def _run_once(self, summary: Summary) -> None:
-        with told_if_gone():
+        with reported_if_gone():
             opened = self._opened or Opened(table=self._assembly.place().open(), pipeline=self._pipeline)
             self._opened = None
             carry_out(self._assembly, opened, summary, run_id=self._run_id, stop=self._control)
@@ -132,9 +135,9 @@ class Operation:
             "/stop": lambda: self._ask(self._control.stop),
         }
 
-    def _ask(self, action: Callable[[], None], **told: Any) -> Answer:
+    def _ask(self, action: Callable[[], None], **fields: Any) -> Answer:
         action()
-        return Answer.json({"state": self._state(), **told}, 202)
+        return Answer.json({"state": self._state(), **fields}, 202)
 
     def _next_sequence(self) -> int:
         return (self._metrics.newest_sequence or 0) + 1
@@ -145,7 +148,7 @@ class Operation:
         return "paused" if self._control.is_paused else "running"
 
     def _health(self) -> Answer:
-        """503 once several cycles in a row have failed: worth a restart, or a look."""
+        """503 once several cycles in a row have failed: restart it, or look at it."""
         healthy, error = self._following.is_healthy, self._following.last_error
         return Answer.json({"healthy": healthy, "state": self._state(), "error": error}, 200 if healthy else 503)
 

@@ -1,7 +1,4 @@
-"""What a person sees while a run goes: a bar on a terminal, plain lines elsewhere, or JSON objects. Always on stderr.
-
-Each folds over the events of the run.
-"""
+"""Progress of a run on stderr, made from its events: a bar on a terminal, plain lines elsewhere, or JSON objects."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ _BAR_WIDTH = 24
 class Progress(Protocol):
     def see(self, event: Event) -> None: ...
     def line(self, level: str, message: str, **fields: Any) -> None:
-        """What is no event of a run: how the command ended. Every line of the message is ours."""
+        """For what is not an event of a run, such as how the command ended. Only our own text may hold newlines."""
 
     def close(self) -> None: ...
 
@@ -107,8 +104,8 @@ class TerminalProgress:
 
 
 class JsonProgress:
-    """One JSON object a line, for whatever gathers logs. Each has the same first fields: time, level, pipeline, run_id,
-    sequence (that the line is about, or that was planned last), batch (its number in this run) and message."""
+    """One JSON object per line, for log collectors. Each begins with the same fields: time, level, pipeline, run_id,
+    sequence (of this line, or the one planned last), batch (its number in this run) and message."""
 
     def __init__(self, pipeline: str | None = None, run_id: str | None = None, out: TextIO | None = None) -> None:
         self._out, self._pipeline, self._run_id = out, pipeline, run_id
@@ -182,7 +179,7 @@ class JsonProgress:
 
 def _write(out: TextIO | None, text: str) -> None:
     if out is None:
-        put_err(text)  # nobody who does not listen to stderr stops a run
+        put_err(text)  # a stderr that is closed or full must not stop a run
     else:
         out.write(text)
         out.flush()

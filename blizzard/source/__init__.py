@@ -1,1 +1,1 @@
-"""Where records come from: listing, decompression, splitting into lines."""
+"""Where records come from: listing, decompression, splitting into lines, sampling; and cleaning up afterwards."""

@@ -1,7 +1,7 @@
-"""Listing a source in an object store: after a name, page by page, and many prefixes at once where there are many.
+"""Lists a source in an object store: after a name, page by page, and many folders at once if there are many.
 
-A short listing is one request. Only when a page is full are the folders after it found and listed side by side, so
-that an ordinary run asks for the pages that hold new names and nothing else.
+A short listing is one request. Only when a page is full, the folders after it are found and listed in parallel. So an
+ordinary run asks only for the pages with new names.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def _in_scope(source: SourceLocation, scope: Scope, matches: re.Pattern[str]) ->
         yield from _listed(store, "")
         return
     for name in scope.also:
-        # Names that come from the log: only what a listing would show is asked for.
+        # The names come from the log: ask only for names that a listing would show.
         file = store.stat(name) if is_wanted(name, matches, source.only) else None
         if file is not None:
             yield file
     if marks_per is not None and store.paging is not None:
         yield from _list_parts(store.paging, marks_per, scope)
         return
-    # A store that cannot be asked part by part is listed from the first name that any of them needs.
+    # A store without paging is listed from the smallest name that any part needs.
     named = set(scope.also)
     for file in _listed(store, min(scope.after.values(), default="") if marks_per is not None else scope.after[""]):
         if file.path not in named and file.path > scope.after.get(prefix_of(file.path, marks_per), ""):
@@ -62,9 +62,9 @@ def _in_scope(source: SourceLocation, scope: Scope, matches: re.Pattern[str]) ->
 
 
 def _list_parts(pages: Pages, marks_per: str, scope: Scope) -> Iterator[SourceFile]:
-    """Each part after its own mark, all of them at once; a part that is new, whole."""
+    """Each part after its own mark, all in parallel; a new part from its beginning."""
     parts, loose = _find_parts(pages, marks_per)
-    # Those that lie deeper than parts are looked for have marks of their own all the same.
+    # Files in parts that lie too deep to be found have marks of their own too.
     yield from (file for file in loose if file.path > scope.after.get(prefix_of(file.path, marks_per), ""))
     afters = {part: scope.after.get(part, "") for part in parts}
     yield from _list_folders(pages, afters)
@@ -83,17 +83,17 @@ def _find_parts(pages: Pages, marks_per: str) -> tuple[list[str], list[SourceFil
                     is_part = name.removeprefix(folder).startswith(f"{marks_per}=")
                     (parts if is_part else inner).append(name)
         folders = inner
-    for folder in folders:  # deeper than parts are looked for
+    for folder in folders:  # parts are not looked for below this depth
         for files, _, _ in pages(folder):
             loose += files
     return parts, loose
 
 
 def is_wanted(name: str, matches: re.Pattern[str], only: str | None) -> bool:
-    """Whether a file of this name belongs to the source. Hidden names do not, and so nothing with `..` in it."""
+    """Whether a file of this name belongs to the source. Hidden names do not, so no name with `..` in it does."""
     if name != only and (name[:1] in "_." or "/_" in name or "/." in name):
         return False
-    # An object that stands for a folder has no lines.
+    # Some stores list an object for a folder. Its name ends with a slash.
     return not name.endswith("/") and matches.match(name) is not None
 
 
@@ -104,7 +104,7 @@ def _wanted(files: Iterable[SourceFile], matches: re.Pattern[str], source: Sourc
             continue
         if "\ufffd" in name or "\0" in name:
             raise BadFile(
-                f"the key {join(source.root, name)!r} is not UTF-8, so no checkpoint can hold it. Rename the object.",
+                f"the key {join(source.root, name)!r} is not UTF-8, so no position can hold it. Rename the object.",
                 kind=Kind.SOURCE_NAME,
             )
         yield file
@@ -127,9 +127,9 @@ def _list_pages(pages: Pages, after: str) -> Iterator[SourceFile]:
 
 
 def _list_folders(pages: Pages, folders: Mapping[str, str]) -> Iterator[SourceFile]:
-    """The files of these folders, of each those after a name."""
+    """The files of these folders; of each folder only those after the given name."""
     with ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="blizzard-list") as pool:
-        # A page waits here until it is taken: a million names are never held as objects.
+        # Pages wait here until they are taken, so that a million names are never objects at once.
         found: Queue[list[SourceFile]] = Queue(maxsize=_PAGES_AHEAD)
         given_up = Event()
         listings = [pool.submit(_list_folder, pages, f, after, found, given_up) for f, after in folders.items()]
@@ -142,7 +142,7 @@ def _list_folders(pages: Pages, folders: Mapping[str, str]) -> Iterator[SourceFi
         finally:
             given_up.set()  # nobody takes pages any more
         for listing in listings:
-            listing.result()  # what went wrong in one of them
+            listing.result()  # raises what went wrong
 
 
 def _list_folder(pages: Pages, folder: str, after: str, found: Queue[list[SourceFile]], given_up: Event) -> None:
@@ -156,8 +156,8 @@ def _list_folder(pages: Pages, folder: str, after: str, found: Queue[list[Source
 
 
 def _descend(pages: Pages, reached: str) -> Generator[SourceFile, None, list[str]]:
-    """Folders with names after `reached`: enough of them to keep all threads busy, if need be from a deeper level. The
-    files that lie beside them are passed on."""
+    """Folders with names after `reached`, from a deeper level if there are too few to keep all threads busy. Yields the
+    files beside them."""
     folders = [""]
     for _ in range(_LEVELS):
         inner: set[str] = set()
@@ -166,7 +166,7 @@ def _descend(pages: Pages, reached: str) -> Generator[SourceFile, None, list[str
             for files, below, _ in pages(folder, after=after, delimiter="/"):
                 yield from files
                 inner.update(below)
-            # Some servers leave out the folder that they are told to begin inside of.
+            # Some servers leave out the folder that contains the name to start after.
             name, slash, _ = after.removeprefix(folder).partition("/")
             if after and slash:
                 inner.add(f"{folder}{name}/")

@@ -1,7 +1,7 @@
-"""Source files archived or deleted, each only while it is the very file that was ingested.
+"""Archives or deletes source files, each only if it is still the file that was ingested.
 
-The names come from the log, which others can write to: a file is touched only if a listing of the source shows it. What
-is in the archive already is never overwritten: it may be the only copy.
+The names come from the log, and others can write to the log: a file is touched only if a listing of the source shows
+it. Never overwrites a file in the archive: it may be the only copy.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class SourceCleaner:
             return OneCleaned(problem=str(e))
 
     def _archive(self, file: SourceFile, archive: Store) -> None:
-        """Under its own name, or that name with a number: another file of this name may be there already. Or this very
-        one, copied by a process that died before it could delete it here."""
+        """Under its own name, or that name with a number if another file has it. This file may be there already, copied
+        by a process that died before it deleted it here."""
         for number in count(1):
             name = file.path if number == 1 else f"{file.path}~{number}"
-            # An empty file takes the name, whoever else wants it at the same moment.
+            # Reserve the name with an empty file: another process may want it at the same moment.
             if archive.reserve(name):
                 self.source.store.copy(file.path, join(archive.root, name))
                 kept = archive.stat(name)

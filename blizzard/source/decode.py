@@ -1,6 +1,6 @@
-"""One source file as a stream of decompressed bytes, checked against what was listed.
+"""Reads one source file as a stream of decompressed bytes, and checks that it is the file that was listed.
 
-A file is never read whole, and a stream that ends early is an error, never a short file.
+Never reads a file whole into memory, and never takes a stream that ends early for a short file: that is an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGICS = frozenset([b"\x28\xb5\x2f\xfd", *(bytes([n, 0x2A, 0x4D, 0x18]) for n in range(0x50, 0x60))])
 
 
-_DAMAGED_GZIP: Any = (zlib.error, isal_zlib.error, igzip.BadGzipFile)  # isal's stubs call its error an instance
+_DAMAGED_GZIP: Any = (zlib.error, isal_zlib.error, igzip.BadGzipFile)  # Any: isal's stubs type its error wrongly
 
 
 class ByteStream(Protocol):
@@ -55,7 +55,7 @@ def _decompress(file: BufferedReader, name: str, compression: str) -> ByteStream
     said = _by_name(name) if compression == "auto" else compression
     found = "gzip" if head.startswith(_GZIP_MAGIC) else "zstd" if head in _ZSTD_MAGICS else "none"
     if not head:
-        return file  # no bytes are no records, whatever the name says
+        return file  # an empty file has no records, whatever its name says
     if said != found:
         what = f"the file is {found}" if found != "none" else f"the file is not {said}"
         raise UnreadableSource(
@@ -72,7 +72,7 @@ def _decompress(file: BufferedReader, name: str, compression: str) -> ByteStream
 
 
 class _Gzip:
-    """Reads multi-member files to their end, and raises on a missing trailer or a wrong checksum."""
+    """Reads all members of a file, and raises on a missing trailer or a wrong checksum."""
 
     def __init__(self, file: BufferedReader) -> None:
         self._stream = igzip.IGzipFile(fileobj=file, mode="rb")
@@ -87,7 +87,7 @@ class _Gzip:
 
 
 class _Zstd:
-    """Arrow's reader: it goes through all frames and raises on a cut one, which zstandard's takes for an end."""
+    """Arrow's reader: it reads all frames and raises on a cut one. The package zstandard takes that for the end."""
 
     def __init__(self, file: BufferedReader) -> None:
         self._stream = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
@@ -97,7 +97,7 @@ class _Zstd:
             return bytes(self._stream.read(size))
         except OSError as e:
             if e.errno is not None:
-                raise  # the disk's trouble, and worth a retry; Arrow's word on a damaged stream has no number
+                raise  # from the disk, and worth a retry; Arrow's error about a damaged stream has no errno
             kind = Kind.TRUNCATED if "Truncated" in str(e) else Kind.CORRUPT
             raise UnreadableSource(kind, f"the zstd stream is damaged or ends too early: {e}") from e
 

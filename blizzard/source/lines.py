@@ -1,6 +1,6 @@
-"""A byte stream as blocks of whole lines, with bounded memory and exact line counts.
+"""Cuts a byte stream into blocks of whole lines, with bounded memory and exact line counts.
 
-Lines are physical: blank and bad ones count, so that a position never depends on what a parser accepts.
+Lines are physical: blank and bad ones count too, so a position never depends on what the parser accepts.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 _NEWLINE = ord("\n")
 # Compared in pieces that stay in the cache.
 _SCAN_BYTES = 1 << 18
-# How much of a line that is too long is kept, to show what it was.
+# How much of a too long line is kept, to show what it was.
 KEPT_OF_A_LONG_LINE = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongLine:
-    """A line over the limit: only its beginning is kept, and how long it was."""
+    """A line over the limit. Only its beginning and its length are kept."""
 
     head: bytes
     size_bytes: int
@@ -38,8 +38,8 @@ class LongLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Whole lines from `first_line` (0-based) of the file on; only the last block may lack a final newline.
-    Or, with `too_long`, one line whose bytes are not here."""
+    """Whole lines of the file, from line `first_line` (0-based) on. Only the last block may lack a final newline. With
+    `too_long`: one line, without its bytes."""
 
     data: bytes
     first_line: int
@@ -65,8 +65,8 @@ def newline_positions(data: bytes) -> Positions:
 
 
 def read_blocks(stream: ByteStream, *, block_bytes: int, max_line_bytes: int, skip: int = 0) -> Iterator[Block]:
-    """Blocks of about `block_bytes`, from line `skip` on. One chunk is read ahead, so that the last block knows that
-    it is the last. What is skipped is neither parsed nor put together: its newlines are counted."""
+    """Blocks of about `block_bytes`, from line `skip` on. One chunk is read ahead, so that the last block knows that it
+    is the last. In the skipped part only newlines are counted."""
     chunk, skipped_bytes = _skip_lines(stream, skip, block_bytes)
     cutter = _Cutter(line=skip, byte=skipped_bytes, max_line_bytes=max_line_bytes)
     chunk = chunk or stream.read(block_bytes)
@@ -77,7 +77,7 @@ def read_blocks(stream: ByteStream, *, block_bytes: int, max_line_bytes: int, sk
 
 
 def _skip_lines(stream: ByteStream, count: int, block_bytes: int) -> tuple[bytes, int]:
-    """What was read beyond the first `count` lines, and the bytes of those lines."""
+    """The bytes read beyond the first `count` lines, and how many bytes those lines have."""
     lines, size_bytes, in_a_line = 0, 0, False
     while lines < count:
         chunk = stream.read(block_bytes)
@@ -95,8 +95,8 @@ def _skip_lines(stream: ByteStream, count: int, block_bytes: int) -> tuple[bytes
 
 @dataclass(slots=True, kw_only=True)
 class _Cutter:
-    """Cuts chunks at the last newline; what is left over begins the next block. A line that outgrows the limit is
-    counted to its end and not kept."""
+    """Cuts chunks at the last newline; the rest begins the next block. A line over the limit is counted to its end, but
+    not kept."""
 
     line: int
     byte: int
@@ -118,7 +118,7 @@ class _Cutter:
         if end:
             data = chunk if end == len(chunk) and not self._carry else b"".join((self._carry, memoryview(chunk)[:end]))
             self._carry = chunk[end:]
-            # A long line may hide in a long block: only then is it worth looking at each.
+            # Only a block longer than the limit can hold a line that is too long.
             yield from self._split(data, last) if len(data) > self.max_line_bytes else [self._block(data, last)]
         else:
             self._carry += chunk

@@ -1,4 +1,4 @@
-"""The source as a run looks at it: what is there, what is too young, and what a deletion has left half done."""
+"""The source as a run sees it: the files, which are too young, and which an unfinished deletion has hidden."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ListedSource:
 
     def look(self, scope: Scope) -> Listed:
         at_ms = self.now_ms()
-        is_full = scope.is_full or is_local(self.location.root)  # a folder is read whole in any case
+        is_full = scope.is_full or is_local(self.location.root)  # a local folder is always listed whole
         files = list_source(self.location, EVERYTHING if is_full else scope)
         held = find_young(files, at_ms, self.min_age_s)
         return Listed(files=files, at_ms=at_ms, is_full=is_full, held=held, asides=files.asides)

@@ -1,7 +1,7 @@
-"""Listing a source; here, on local disk: every matching file below the root, in the byte order of its name.
+"""Lists a source; on local disk by itself, in an object store through `buckets.py`. Sorted by the bytes of the names.
 
-Names that begin with `_` or `.` are ignored, at every level, unless one file was named as the source. Nothing else
-that matches is left out silently.
+Names that begin with `_` or `.` are ignored at every level, unless the source is that one file. No other file that
+matches is left out silently.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EMPTY_AGE_S = 60
 
 
 def list_source(source: SourceLocation, scope: Scope = EVERYTHING) -> Listing:
-    """What is asked for; all of it on local disk."""
+    """The part that is asked for; everything on local disk."""
     if not is_local(source.root):
         return list_bucket(source, compile_pattern(source.pattern), scope)
     if not os.path.isdir(source.root):
@@ -60,8 +60,8 @@ def list_source(source: SourceLocation, scope: Scope = EVERYTHING) -> Listing:
 
 
 def find_listed(source: SourceLocation, name: str) -> SourceFile | None:
-    """One file as it is now, if a listing of the source would show it. For names that come from the log, which may be
-    any text: nothing is asked of the store before the name itself is sound."""
+    """One file as it is now, if a listing of the source would show it. For names from the log, which may be any text:
+    the name is checked before the store is asked."""
     if not is_name(name) or not is_wanted(name, compile_pattern(source.pattern), source.only):
         return None
     if is_local(source.root) and not _is_in_own_folder(source.root, name):
@@ -70,13 +70,13 @@ def find_listed(source: SourceLocation, name: str) -> SourceFile | None:
 
 
 def _is_in_own_folder(root: str, name: str) -> bool:
-    """Whether the folders in the name are real ones below the root: no absolute path, and no link on the way."""
+    """Whether the name leads to a real folder below the root: no absolute path, and no link on the way."""
     folder = os.path.dirname(f"{os.path.realpath(root).rstrip('/')}/{name}")
     return is_below(name) and os.path.realpath(folder) == folder
 
 
 def find_young(files: Sequence[SourceFile], at_ms: int, min_age_s: float) -> dict[str, str]:
-    """Files that may still be being written, and why it seems so. An empty one that stays so counts as empty."""
+    """Files that may still be written to, and why. A file that stays empty for 60 s counts as empty."""
     young: dict[str, str] = {}
     for file in seen_since(files, at_ms - int(max(min_age_s, _EMPTY_AGE_S) * 1000) + 1):
         age_s = (at_ms - file.seen_ms) / 1000
@@ -104,7 +104,7 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 def _walk(
     root: str, prefix: str, matches: re.Pattern[str], only: str | None
 ) -> Iterator[tuple[str, os.stat_result | None]]:
-    """Files, and without any facts those that were taken aside and have been forgotten."""
+    """Files with their stat result; None for files that a dead process has taken aside (`store/aside.py`)."""
     with os.scandir(os.path.join(root, prefix)) as entries:
         for entry in entries:
             path = prefix + entry.name
@@ -139,7 +139,7 @@ def _stat(entry: os.DirEntry[str], path: str) -> os.stat_result:
         path.encode()
     except UnicodeEncodeError as e:
         raise BadFile(
-            f"the name {os.fsencode(entry.path)!r} is not UTF-8, so no checkpoint can hold it. Rename the file.",
+            f"the name {os.fsencode(entry.path)!r} is not UTF-8, so no position can hold it. Rename the file.",
             kind=Kind.SOURCE_NAME,
         ) from e
     try:

@@ -1,7 +1,7 @@
-"""A look at a source nobody has described: some records of some files, spread evenly over all of them.
+"""Reads a sample of a source: some records of some files, spread evenly over all of them.
 
-Nothing here is fatal: a line that is no record and a file that cannot be read are counted and passed over. A file is
-streamed and left as soon as its share is read.
+Nothing here is fatal: a line that is not a record and a file that cannot be read are counted and skipped. Reading of a
+file stops as soon as its share is read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WHITESPACE = b" \t\r"
 
 
 def spread(total: int, count: int) -> list[int]:
-    """`count` positions of `total`, the first and the last among them, at even distances."""
+    """`count` indexes below `total` at even distances, with the first and the last."""
     if count >= total:
         return list(range(total))
     return [i * (total - 1) // max(count - 1, 1) for i in range(count)]
@@ -55,14 +55,14 @@ class Sample:
     def read(self) -> Iterator[Record]:
         chosen = self.chosen
         for i, position in enumerate(chosen):
-            # What a short file leaves of its share goes to those after it.
+            # If a file is shorter than its share, the rest goes to the files after it.
             share = -(-self._room // (len(chosen) - i))
             yield from self._read_file(self.listing[position], share)
         looked_at = set(chosen)
         for position, file in enumerate(self.listing):
             if self.records or not self._room:
                 return
-            # Those chosen were empty, or could not be read: any other is better than none.
+            # The chosen files gave no record: try the others.
             if position not in looked_at:
                 yield from self._read_file(file, self._room)
 

@@ -1,6 +1,6 @@
-"""What the user named as the source, as one identity and one place to read from.
+"""Turns what the user named as the source into one identity and one place to read from.
 
-The identity goes into the checkpoint, so the same folder must always give the same text.
+The identity is part of the position, so the same folder must always give the same text.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ def locate_source(
         pattern = re.sub(r"([*?\[\]{}!\\])", r"\\\1", only)
     else:
         folder = path
-    # The default goes by its name: adding an ending to it must not make every pipeline another one.
+    # The default pattern is written as "default": if it gets a new file ending, pipelines must stay the same.
     identity = SourceIdentity(root=show_uri(folder), pattern=pattern or "default", marks_per=marks_per)
     return SourceLocation(root=folder, pattern=pattern or DEFAULT_PATTERN, identity=identity, only=only, access=access)
 
 
 def location_of(identity: SourceIdentity, access: Access = NO_ACCESS) -> SourceLocation:
-    """The source that a position speaks of."""
+    """The source that a position belongs to."""
     pattern = DEFAULT_PATTERN if identity.pattern == "default" else identity.pattern
     root = locate(identity.root, what="source")
     return SourceLocation(root=root, pattern=pattern, identity=identity, access=access)
@@ -75,7 +75,7 @@ def _is_file(path: str, access: Access) -> bool:
     if is_local(path):
         return os.path.isfile(path)
     folder, name = path.rsplit("/", 1)
-    # A request only where the name suggests it: most sources are folders.
+    # Most sources are folders: make a request only if the name looks like a file.
     return folder.count("/") >= 2 and _DATA_FILE.search(name) is not None and _is_object(folder, name, access)
 
 
@@ -94,7 +94,7 @@ def _split_glob(path: str) -> tuple[str, str]:
 
 
 def default_pipeline(identity: SourceIdentity) -> str:
-    """A name that is readable and differs for every source: the folder's name and a digest of the identity."""
+    """A readable name, different for every source: the folder's name and a digest of root and pattern."""
     folder = unquote(identity.root.rstrip("/").rsplit("/", 1)[-1])
     slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", folder).strip("-.").lstrip("-._")[:40] or "root"
     digest = hashlib.sha256(f"{identity.root}\n{identity.pattern}".encode()).hexdigest()

@@ -1,1 +1,1 @@
-"""The Spark session, the Java under it, and one batch as one Spark job."""
+"""The Spark session, the Java under it, Databricks, and one batch as one Spark job."""

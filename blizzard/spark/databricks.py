@@ -1,8 +1,7 @@
-"""Which kinds of Databricks compute let a run write, and why. Pure: told what a process can see, says what it means.
+"""Decides which kinds of Databricks compute let a run write, and why. Pure.
 
-blizzard's tasks write Parquet from Python workers, and its driver commits from Python: both need a way to the store
-and credentials of their own. Compute that keeps user code apart from them (standard access mode, serverless) is in
-the way of exactly that.
+blizzard's tasks write Parquet from Python workers, and its driver commits from Python. Both must reach the store with
+their own credentials. Standard access mode and serverless compute keep user code from that.
 """
 
 from __future__ import annotations
@@ -10,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# Not a promise of Databricks', but the only thing that tells a process its access mode. Absent, nothing is assumed.
+# Databricks does not promise this setting, but nothing else shows the access mode. If it is absent, assume nothing.
 ACCESS_MODE = "spark.databricks.clusterUsageTags.dataSecurityMode"
 
 _DEDICATED = ("SINGLE_USER", "DATA_SECURITY_MODE_DEDICATED")
 _STANDARD = ("USER_ISOLATION", "DATA_SECURITY_MODE_STANDARD")
 _LEGACY = ("LEGACY_TABLE_ACL", "LEGACY_PASSTHROUGH", "LEGACY_SINGLE_USER", "LEGACY_SINGLE_USER_STANDARD")
-_BY_PATH = "Use external tables by path: managed ones are the catalog's to commit to"
+_BY_PATH = "Use external tables by path: only the catalog may commit to managed ones"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,7 @@ class Judgement:
 
 
 def judge_databricks(environment: Mapping[str, str], settings: Mapping[str, str]) -> Judgement | None:
-    """None: this is not Databricks. `settings` are those of the Spark session, as far as there is one."""
+    """None: this is not Databricks. `settings` are those of the Spark session, if there is one."""
     runtime = environment.get("DATABRICKS_RUNTIME_VERSION")
     if runtime is None:
         return None

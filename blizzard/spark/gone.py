@@ -1,7 +1,7 @@
-"""Whether the Spark session that this process works with has died under it: killed, or out of memory.
+"""Finds out whether the Spark session of this process has died: killed, or out of memory.
 
-No exception says so reliably: what comes first may be a refused connection, an empty answer, or an error while the
-session is stopped. So it is asked whenever something has failed.
+No exception says so reliably: it may be a refused connection, an empty answer, or an error while the session is being
+stopped. So this is checked after every failure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from blizzard.errors import BlizzardError, SparkGone, Temporary
 
-_DYING_S = 0.5  # a process closes its connections a moment before it counts as ended
+_DYING_S = 0.5  # a process closes its connections a moment before it ends
 
 
 def is_gone() -> bool:
@@ -43,8 +43,8 @@ def is_gone() -> bool:
 
 
 @contextmanager
-def told_if_gone() -> Iterator[None]:
-    """Turns whatever a dead session has led to into the one error that says so."""
+def reported_if_gone() -> Iterator[None]:
+    """If the session is dead, any error becomes the one that says so."""
     try:
         yield
     except Exception as e:
@@ -70,7 +70,7 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def keep_quiet_about_its_end(session: Any) -> None:
-    """What pyspark prints by itself when the JVM is gone: tracebacks, beside our own line."""
+    """When the JVM is gone, pyspark prints tracebacks. Our one line is enough."""
     logging.getLogger().addFilter(_is_not_of_py4j)  # it logs its tracebacks as the root
     server = getattr(getattr(session, "_sc", None), "_accumulatorServer", None)
     if server is not None:

@@ -1,7 +1,7 @@
 """One batch as one Spark job: `spark.range(n).mapInArrow`, one task per slot, one small report row each.
 
-The work itself makes no RDD and no JVM call, so that it runs the same under Spark Connect. Only the reports of
-successful attempts come back, so a retried or speculative attempt never counts twice.
+The work itself uses no RDD and no JVM call, so it runs the same under Spark Connect. Only the reports of successful
+attempts come back, so a retried or speculative attempt never counts twice.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ if TYPE_CHECKING:
 _ROW = pa.schema([("slot", pa.int64()), ("report", pa.binary())])
 _ROW_DDL = "slot long, report binary"
 _POLL_SECONDS = 0.2
-# The last one: a Python that Spark cannot even start its own daemon with, for its age or its lack of packages.
+# The last one: with this Python Spark cannot start its own daemon. It is too old or lacks packages.
 _NO_ENVIRONMENT = re.compile(
     r"ModuleNotFoundError: No module named '([\w.]+)'|Cannot run program \"([^\"]+)\""
     r"|reading the port number from pyspark\.daemon"
 )
 
 
-# A Spark Connect server that has ended, or has been started anew and knows nothing of this session.
+# A Spark Connect server that has ended, or was restarted and does not know this session.
 _CONNECT_GONE = ("StatusCode.UNAVAILABLE", "INVALID_HANDLE.SESSION_")
 
 
 class StopSignal(Protocol):
     def must_cancel(self) -> bool:
-        """Whether the batch under way has to be given up now."""
+        """Whether the batch must be given up now."""
 
     def ends_batch(self) -> bool:
-        """Whether its tasks are to stop at the next record boundary."""
+        """Whether its tasks must stop at the next record boundary."""
 
 
 class SparkIngestor:
-    """`session` is asked only when there is work, so that a run with nothing to do starts no Spark."""
+    """Uses `session` only when there is work, so that an idle run starts no Spark."""
 
     def __init__(self, session: Session, spec: TaskSpec, *, slots: int | None = None) -> None:
         self._session, self._spec, self._slots = session, spec, slots
@@ -64,7 +64,7 @@ class SparkIngestor:
     def start(self) -> int:
         spark = self._session.get()
         if self._slots is None and _context(spark) is None:
-            self._slots = default_slots(spark)  # a job on the server: once is enough
+            self._slots = default_slots(spark)  # it runs a Spark job on the server, so only once
         return self._slots or default_slots(spark)
 
     @property
@@ -101,7 +101,7 @@ def _cancelled() -> Temporary:
 
 
 class _EndMarker:
-    """A file that tells the tasks of a batch, wherever they run, to stop at the next record boundary."""
+    """A file in the table's folder. While it exists, the tasks of the batch stop at the next record boundary."""
 
     def __init__(self, spec: TaskSpec, ticket: BatchTicket) -> None:
         self._store, self._name = open_store(spec.table_root, spec.table_access), end_marker(spec, ticket)
@@ -124,7 +124,7 @@ def default_slots(spark: SparkSession) -> int:
     """How many tasks run at once."""
     context = _context(spark)
     if context is None:
-        # Spark Connect has no context to ask, but a range is cut into as many pieces as the server has slots.
+        # Spark Connect has no context to ask. But the server cuts a range into as many pieces as it has slots.
         pieces = spark.range(0, 10_000).selectExpr("spark_partition_id() AS piece")
         (row,) = pieces.selectExpr("max(piece) AS last").collect()
         return int(row["last"]) + 1
@@ -132,8 +132,8 @@ def default_slots(spark: SparkSession) -> int:
 
 
 def slots_to_come(settings: Mapping[str, str]) -> int:
-    """What a cluster has been asked for. A context knows only the executors that have come, and with dynamic allocation
-    none comes before there is a task that waits for it."""
+    """The slots that the settings ask for. A context knows only the executors that have started; with dynamic
+    allocation none starts before a task waits for it."""
     is_dynamic = settings.get("spark.dynamicAllocation.enabled") == "true"
     executors = settings.get("spark.dynamicAllocation.maxExecutors" if is_dynamic else "spark.executor.instances", "0")
     cores, per_task = settings.get("spark.executor.cores", "1"), settings.get("spark.task.cpus", "1")
@@ -141,7 +141,7 @@ def slots_to_come(settings: Mapping[str, str]) -> int:
 
 
 class _Job(threading.Thread):
-    """The blocking collect on a thread of its own, so that the main thread can hear signals meanwhile."""
+    """Runs the blocking collect on its own thread, so that the main thread can handle signals."""
 
     def __init__(self, spark: Any, spec: TaskSpec, plan: BatchPlan, ticket: BatchTicket) -> None:
         super().__init__(name=f"blizzard-batch-{ticket.sequence}", daemon=True)
@@ -162,7 +162,7 @@ class _Job(threading.Thread):
             self.error = e
 
     def _task_function(self) -> Any:
-        # Bytes, not objects: the closure is pickled by value and must not drag this module's state along.
+        # Bytes, not objects: the closure is pickled by value and must not take this module's objects along.
         spec, plans = pickle.dumps(self._spec), {task.slot: pickle.dumps(task) for task in self._plan.tasks}
         slots = list(plans)
         ticket = self._ticket
@@ -177,8 +177,8 @@ class _Job(threading.Thread):
         return ingest
 
     def _tag_jobs(self) -> None:
-        # Both belong to the thread that sets them. Tags exist on classic sessions since 4.0, but interrupting one
-        # from another thread found nothing to interrupt (measured on 4.1.1); the job group ended it at once.
+        # Both belong to the thread that sets them. Classic sessions have tags since 4.0, but interrupting one from
+        # another thread found nothing to interrupt (measured on 4.1.1). Cancelling the job group ended it at once.
         context = _context(self._spark)
         if context is not None:
             context.setJobGroup(self._tag, "blizzard batch", interruptOnCancel=True)
@@ -200,7 +200,7 @@ def _context(spark: Any) -> Any:
 
 
 def failure_of(error: BaseException) -> BlizzardError:
-    """A job that failed may go well the next time; one whose workers have the wrong Python never does."""
+    """A Spark job that failed may succeed the next time, unless the workers have the wrong Python."""
     text = str(error)
     if "PYTHON_VERSION_MISMATCH" in text:
         return ConfigError(

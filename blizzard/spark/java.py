@@ -1,4 +1,4 @@
-"""The Java that Spark would run on. Asking it for its version takes a while: do so when something is wrong."""
+"""The Java that Spark would use. Asking Java for its version is slow: do it only when something is wrong."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def find_java() -> str | None:
 
 
 def java_version(java: str) -> int | None:
-    """17 for 17.0.2, and 8 for 1.8.0_392. None: it does not say."""
+    """17 for 17.0.2, and 8 for 1.8.0_392. None: unknown."""
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=30)
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     return int(match.group(1)) if match else None
 
 
@@ -54,7 +54,7 @@ def require_java() -> None:
 
 
 def check_java_after_failure(spark_version: str) -> None:
-    """Raises if a JVM that did not start is of a version that Spark does not know."""
+    """After a JVM did not start: raises if Spark does not support its version."""
     java = find_java()
     version = java_version(java) if java else None
     if version is not None and not fits(version, spark_version):

@@ -1,5 +1,5 @@
-"""The Spark session of a command-line run. Under spark-submit the cluster's own settings stand; nothing here
-names a master."""
+"""The Spark session of a run: the caller's own, or one that is started when it is needed. Never names a master: under
+spark-submit the cluster's settings stay as they are."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SUPPORTED_SPARK = ((3, 5), (5,))
-# For a session on this machine only: no web page, no port beyond loopback, no Spark log between our lines.
+# For a session on this machine only: no web page, no port outside loopback, no progress bar of Spark.
 _LOCAL_CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -38,13 +38,13 @@ class Session(Protocol):
     """A Spark session that may not have been started yet."""
 
     def begin(self) -> None:
-        """Let it come up while the caller goes on."""
+        """Start it in the background."""
 
     def get(self) -> SparkSession: ...
 
 
 class GivenSession:
-    """The caller's own, which runs already."""
+    """The caller's own session, already running."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -57,10 +57,8 @@ class GivenSession:
 
 
 class LazySession:
-    """The running session if there is one, else one that is started when first asked for and stopped at the end.
-
-    A scheduled run that finds nothing new never pays for a JVM.
-    """
+    """The running session if there is one; else one that is started on first use and stopped at the end. So a run that
+    finds nothing new starts no JVM."""
 
     def __init__(self, conf: Mapping[str, str], *, with_delta: bool = False) -> None:
         """`with_delta`: a session started here has Delta's JARs, for the committer that needs them."""
@@ -71,7 +69,7 @@ class LazySession:
         self.startup_seconds = 0.0
 
     def begin(self) -> None:
-        """Let it come up while the caller goes on; `get` then waits for what is left of it."""
+        """Start it in the background; `get` then waits until it is up."""
         if self._session is None and self._starting is None:
             self._starting = Future()
             threading.Thread(target=self._start_into, args=(self._starting,), name="blizzard-session").start()
@@ -83,13 +81,13 @@ class LazySession:
             starting = self._starting
             self._session, self._owned = self._start() if starting is None else starting.result()
             if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGINT, before)  # pyspark puts in a handler of its own, which cancels all jobs
+                signal.signal(signal.SIGINT, before)  # pyspark installs its own handler, which cancels all jobs
             self.startup_seconds = time.monotonic() - started
         return self._session
 
     def stop(self) -> None:
         if self._session is None and self._starting is not None and self._starting.exception() is None:
-            self._session, self._owned = self._starting.result()  # begun and never asked for
+            self._session, self._owned = self._starting.result()  # begun and never used
         if self._owned:
             try:
                 self._session.stop()
@@ -124,7 +122,7 @@ def _start(conf: Mapping[str, str], with_delta: bool) -> tuple[Any, bool]:
     if active is not None:
         return active, False
     if "DATABRICKS_RUNTIME_VERSION" in os.environ:
-        # The runtime has started Spark for everything on the cluster: it is taken as it is, and never stopped.
+        # The runtime has started Spark for the whole cluster: use it as it is, and never stop it.
         return SparkSession.builder.getOrCreate(), False
     remote = conf.get("spark.remote") or os.environ.get("SPARK_REMOTE")
     if remote is not None:
@@ -137,7 +135,7 @@ def _start(conf: Mapping[str, str], with_delta: bool) -> tuple[Any, bool]:
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             settings = _local_conf() | settings
     if _is_local(_submitted_master() if submitted else conf.get("spark.master")):
-        # Otherwise the workers run whatever python3 is first on PATH, without this environment's packages.
+        # Otherwise the workers run the first python3 on PATH, without this environment's packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("blizzard")
     if with_delta and not submitted:
@@ -169,7 +167,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _connect(remote: str, conf: Mapping[str, str], with_delta: bool) -> Any:
-    """A session on a Spark Connect server. Its JVM, its Python and its master are the server's."""
+    """A session on a Spark Connect server, which has its own JVM, Python and master."""
     from pyspark.sql import SparkSession
 
     if with_delta:
@@ -194,9 +192,9 @@ def _connect(remote: str, conf: Mapping[str, str], with_delta: bool) -> Any:
 
 
 def _require_listener(remote: str) -> None:
-    """pyspark's client would try for ten minutes before it says that nobody is there."""
+    """pyspark's client would try for ten minutes before it says that no server is there."""
     if any(os.environ.get(name) for name in ("grpc_proxy", "https_proxy", "http_proxy")):
-        return  # then it is not the server that is to be connected to
+        return  # then the connection goes to the proxy, not to the server
     try:
         where = urlsplit(remote)
         host, port = where.hostname or "", where.port or 15002
@@ -219,7 +217,7 @@ def _line(error: Exception) -> str:
 
 
 def _with_delta(builder: Any, conf: Mapping[str, str]) -> Any:
-    """Delta's JARs of the version that is installed for Python, unless the user names some."""
+    """With Delta's JARs of the version installed for Python, unless the user names JARs."""
     builder = builder.config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension").config(
         "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
     )
@@ -237,9 +235,8 @@ def _with_delta(builder: Any, conf: Mapping[str, str]) -> Any:
 
 
 def settings_of(spark: Any) -> dict[str, str]:
-    """The settings of a running session. A Connect session has no context to ask; its own configuration is what counts.
-
-    Under spark-submit the settings are there before a session is: pass None."""
+    """The settings of a running session; none for a Connect session, which has no context to ask. Under spark-submit
+    the settings exist before a session does: pass None."""
     if spark is None:
         if "PYSPARK_GATEWAY_PORT" not in os.environ:
             return {}
@@ -261,6 +258,6 @@ def _submitted_master() -> str | None:
 
 def _local_conf() -> dict[str, str]:
     quiet = files("blizzard").joinpath("log4j2-quiet.properties")
-    # The JVM only schedules here: compiling quickly beats compiling well, and a small heap needs no parallel collector.
+    # The JVM only schedules here: fast compilation is better than good code, and a small heap needs no parallel GC.
     options = f"-Dlog4j2.configurationFile={quiet} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     return _LOCAL_CONF | {"spark.driver.extraJavaOptions": options}

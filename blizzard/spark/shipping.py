@@ -1,6 +1,6 @@
-"""blizzard's own package as a zip, for Python workers that have other packages but not this one, or another version.
+"""Packs blizzard's own package as a zip, for Python workers that lack it or have another version.
 
-A batch travels to its tasks as pickled values, so both ends must be of one version.
+A batch travels to its tasks as pickled values, so driver and workers must have the same version.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 _PACKAGE = Path(__file__).parents[1]
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest a zip can say: the same files are the same bytes
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # one fixed time, so that the same files give the same bytes
 _shipped: set[str] = set()
 
 
@@ -27,16 +27,16 @@ def write_package_zip(path: Path) -> None:
 
 
 def ship_to_server(spark: Any) -> None:
-    """Give a Spark Connect server this package, once for each session: its workers take it before their own."""
+    """Send this package to a Spark Connect server, once per session. Its workers use it instead of their own."""
     if spark.session_id in _shipped:
         return
     with tempfile.TemporaryDirectory(prefix="blizzard-") as folder:
         path = Path(folder) / "package.zip"
         if _PACKAGE.is_dir():
             write_package_zip(path)
-        else:  # it came as a zip itself
+        else:  # this package was loaded from a zip itself
             path.write_bytes(_PACKAGE.parent.read_bytes())
-        # Two files of one name and different content are an error on the server: the name says which content.
+        # The server refuses two files with one name and different content, so the name holds a digest.
         named = path.with_name(f"blizzard-{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}.zip")
         os.rename(path, named)
         spark.addArtifacts(str(named), pyfile=True)

@@ -1,6 +1,6 @@
 """Where bytes are: local disk or object storage, behind one small protocol.
 
-`root` is an absolute local path or a normalised URI; a `Store` is that root opened with what it takes to get in.
+`root` is an absolute local path or a normalised URI. A `Store` is that root, opened with credentials.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from blizzard.text.redaction import learn_named
 
 @lru_cache(maxsize=32)
 def open_store(root: str, access: Access = NO_ACCESS) -> Store:
-    """The same store for the same root: connections are kept. Nothing is asked of the network yet."""
+    """The same store for the same root, so connections are kept. Makes no request."""
     if is_local(root):
         from blizzard.store.local import LocalStore
 
         return LocalStore(root)
-    learn_named(dict(access.options))  # a task has it from its job, and has learned nothing
+    learn_named(dict(access.options))  # in a task's process nobody has learned these secrets yet
     if root.startswith("s3://"):
         from blizzard.store.s3 import S3Store
 
@@ -39,5 +39,5 @@ def open_store(root: str, access: Access = NO_ACCESS) -> Store:
     return ObjectStore(root, access)
 
 
-# The threads that serve a store stay behind when a process forks, and its connections would be shared.
+# After a fork the child has none of the store's threads, and would share its connections.
 os.register_at_fork(after_in_child=open_store.cache_clear)

@@ -1,7 +1,7 @@
-"""What it takes to get into a store: options under the names delta-rs gives them, for delta-rs and for fsspec alike.
+"""Access to a store: options with the names of delta-rs, used for delta-rs and for fsspec.
 
-Where no option is given, both take the usual chain: environment, profile, role of the instance or container. Values are
-never shown: not in a repr, not in an error.
+Without options both use the usual chain: environment, profile, role of the instance or container. Never shows a value:
+not in a repr, not in an error.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _MAX_CONNECTIONS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Travels to the tasks inside the job's closure, and nowhere else."""
+    """Travels to the tasks inside the closure of the Spark job, and nowhere else."""
 
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     retry: RetryPolicy = field(default_factory=RetryPolicy)
@@ -77,7 +77,7 @@ class Access:
         options = dict(self.options)
         if any(options.get(name, "").startswith("http://") for name in _ENDPOINTS):
             options.setdefault("AWS_ALLOW_HTTP" if root.startswith("s3:") else "allow_http", "true")
-        # One policy for both ways into the store; delta-rs would go on for three minutes.
+        # The same retry policy as for fsspec. By default delta-rs would retry for three minutes.
         options["max_retries"] = str(self.retry.attempts - 1)
         options["retry_timeout"] = f"{int(self.retry.attempts * (self.read_timeout_s + self.retry.max_ms / 1000))}s"
         options["timeout"] = f"{int(self.read_timeout_s)}s"
@@ -105,20 +105,20 @@ class Access:
                 "max_pool_connections": _MAX_CONNECTIONS,
                 "retries": {"total_max_attempts": 1},  # the policy above is the only one
                 "s3": {"addressing_style": style},
-                # Not every server that speaks S3 knows the checksums newer clients add by themselves.
+                # Some S3-compatible servers do not know the checksums that newer clients add by default.
                 "request_checksum_calculation": "when_required",
                 "response_checksum_validation": "when_required",
             },
         }
 
     def for_gcsfs(self) -> dict[str, Any]:
-        """A key file, a key, or nothing: then gcsfs looks where Google's clients do."""
+        """A key file, a key, or nothing: then gcsfs searches like Google's own clients."""
         inline = self.get("GOOGLE_SERVICE_ACCOUNT_KEY")
         token: Any = self.get("GOOGLE_SERVICE_ACCOUNT") or self.get("GOOGLE_APPLICATION_CREDENTIALS")
         if inline is not None:
             try:
                 token = json.loads(inline)
-            except ValueError:  # whose text would show a part of the key
+            except ValueError:  # its text would show a part of the key
                 raise ConfigError("GOOGLE_SERVICE_ACCOUNT_KEY is not JSON", kind=Kind.BAD_CREDENTIALS) from None
         if self.is_set("GOOGLE_SKIP_SIGNATURE"):
             token = "anon"
@@ -131,11 +131,11 @@ class Access:
             options["account_name"] = host.split(".", 1)[0]
             options["account_host"] = host.replace(".dfs.", ".blob.", 1)
         endpoint = self.get("AZURE_STORAGE_ENDPOINT")
-        if self.is_set("AZURE_STORAGE_USE_EMULATOR"):  # as delta-rs looks for it
+        if self.is_set("AZURE_STORAGE_USE_EMULATOR"):  # as delta-rs finds it
             host = os.environ.get("AZURITE_BLOB_STORAGE_URL", "http://127.0.0.1:10000")
             endpoint = f"{host}/{options.setdefault('account_name', 'devstoreaccount1')}"
         if endpoint is not None:
-            # The only way to tell adlfs of another host together with a scheme and a path.
+            # Only a connection string can give adlfs another host with a scheme and a path.
             parts = {
                 "BlobEndpoint": endpoint,
                 "AccountName": options.get("account_name"),
@@ -156,7 +156,7 @@ def make_access(
     what: str = "storage_options",
     read_timeout_s: float = _READ_TIMEOUT_S,
 ) -> Access:
-    """Checked names, in upper case; values are taken as they are."""
+    """Checks the names and makes them upper case. Values are taken as they are."""
     checked: dict[str, str] = {}
     for raw, value in options.items():
         upper = raw.upper()
@@ -185,7 +185,7 @@ _S3A = {
 
 
 def options_of_spark(conf: Mapping[str, str], root: str) -> dict[str, str]:
-    """What a Spark configuration says of S3 (`fs.s3a.*`, and `fs.s3a.bucket.NAME.*` before it)."""
+    """The S3 options in a Spark configuration (`fs.s3a.*`; `fs.s3a.bucket.NAME.*` takes precedence)."""
     if not root.startswith("s3://"):
         return {}
     settings = {key.removeprefix("spark.hadoop."): value for key, value in conf.items()}
@@ -198,7 +198,7 @@ def options_of_spark(conf: Mapping[str, str], root: str) -> dict[str, str]:
     if "AWS_ENDPOINT_URL" in found and "://" not in found["AWS_ENDPOINT_URL"]:
         plain = settings.get("fs.s3a.connection.ssl.enabled", "true").lower() == "false"
         found["AWS_ENDPOINT_URL"] = f"{'http' if plain else 'https'}://{found['AWS_ENDPOINT_URL']}"
-    if "AWS_VIRTUAL_HOSTED_STYLE_REQUEST" in found:  # the same said the other way round
+    if "AWS_VIRTUAL_HOSTED_STYLE_REQUEST" in found:  # the opposite of path style
         path_style = found["AWS_VIRTUAL_HOSTED_STYLE_REQUEST"].lower() == "true"
         found["AWS_VIRTUAL_HOSTED_STYLE_REQUEST"] = "false" if path_style else "true"
     return found

@@ -1,8 +1,8 @@
-"""Deleting a local file only while it is the very version that was looked at.
+"""Deletes a local file only if it is still the version that was looked at.
 
-It is taken aside first: whoever writes under the name from then on writes another file. Then it is looked at again, and
-deleted or put back. A process that dies in between leaves a hidden `.NAME.….aside`; the next run's listing finds it,
-and `finish` deletes it or puts it back. Nothing is left that nobody tells.
+The file is first renamed to a hidden `.NAME.….aside`: whoever writes under the name from then on makes another file.
+Then it is looked at again, and deleted or put back. If the process dies in between, the next run's listing finds the
+hidden file, and `finish` deletes it, puts it back, or says what a person has to do.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from blizzard.core.types import SourceFile
 from blizzard.store.durable import sync
 from blizzard.store.files import FileChanged
 
-# The name, what was to be deleted, and a random part. Older versions had only the last.
+# The name, a digest of the version to delete, and a random part. Older releases had no digest.
 _ASIDE = re.compile(r"\.(.+?)\.([0-9a-f]{16})?[0-9a-f]{8}\.aside", re.DOTALL)
 
 
 def name_before(aside: str) -> str | None:
-    """The path of a file before it was taken aside; None where this is no such file."""
+    """The path of a file before it was taken aside; None if the name is not one of ours."""
     folder, slash, name = aside.rpartition("/")
     match = _ASIDE.fullmatch(name)
     return None if match is None else f"{folder}{slash}{match[1]}"
@@ -41,18 +41,18 @@ def delete_version(path: str, file: SourceFile) -> bool:
     try:
         _put_back(aside, path)
     except FileExistsError:
-        raise FileChanged(f"it was written twice meanwhile, and what it was first is {aside} now") from None
+        raise FileChanged(f"it was written twice meanwhile; its first content is now in {aside}") from None
     raise FileChanged("the file changed after it was looked at")
 
 
 def finish(aside: str) -> str | None:
-    """What a process that died has left. A sentence about it where a person has to look at it, and else None."""
+    """Finish the deletion of a process that died. Returns a sentence if a person has to look at it, else None."""
     path = name_before(aside)
     match = _ASIDE.fullmatch(os.path.basename(aside))
     if path is None or match is None:
         return None
     try:
-        # A put-back that was interrupted has both names for one file.
+        # After an interrupted put-back one file has both names.
         if _digest(_version_of(aside)) == match[2] or _is_same(aside, path):
             with suppress(FileNotFoundError):
                 os.unlink(aside)
@@ -60,8 +60,8 @@ def finish(aside: str) -> str | None:
         _put_back(aside, path)
     except FileExistsError:
         return (
-            f"{path} was written twice while blizzard deleted an older version of it. What it was first is in {aside},"
-            f" and is not ingested. Move that to a name of its own, which is then ingested, or delete it"
+            f"{path} was written twice while blizzard deleted an older version of it. Its first content is in {aside}"
+            f" and is not ingested. Give that file a new name, and it is ingested; or delete it"
         )
     except FileNotFoundError:
         return None  # another process was faster
@@ -71,7 +71,7 @@ def finish(aside: str) -> str | None:
 
 
 def _put_back(aside: str, path: str) -> None:
-    """Raises FileExistsError where there is a new file of that name by now."""
+    """Raises FileExistsError if there is a new file of that name."""
     try:
         os.link(aside, path)
     except (FileExistsError, FileNotFoundError):

@@ -1,7 +1,7 @@
-"""Azure Blob Storage and Data Lake Storage: credentials are adlfs's, the requests those of Azure's own client.
+"""Azure Blob Storage and Data Lake Storage: adlfs finds the credentials, Azure's own client makes the requests.
 
-A file is known by its etag. adlfs's own calls are not used, because they take a `?` in a name for a query, keep folders
-in mind, and leave the client to try again by a policy of its own.
+A version of a file is known by its etag. adlfs's own calls are not used: they take a `?` in a name for a query, cache
+folders, and let the client retry by its own policy.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _ADVICE = {
 
 
 def code_of(error: BaseException | None) -> str | None:
-    """The store's own word for what went wrong, wherever it is in the chain."""
+    """The store's error code, from the exception or one of its causes."""
     while error is not None:
         code = getattr(error, "error_code", None)
         if code:
@@ -80,7 +80,7 @@ class AzureStore(ObjectStore):
         )
         account = self._account.split(".", 1)[0]
         found = fs.service_client.account_name
-        if account and found != account:  # AZURE_STORAGE_CONNECTION_STRING goes before everything else
+        if account and found != account:  # AZURE_STORAGE_CONNECTION_STRING overrides everything else
             raise ConfigError(
                 f"{self._root} is in the account {account}, but the environment's connection string is for {found}",
                 kind=Kind.BAD_CREDENTIALS,
@@ -93,7 +93,7 @@ class AzureStore(ObjectStore):
 
     @property
     def _once(self) -> dict[str, Any]:
-        """Of every call: the policy of `_ask` is the only one."""
+        """Arguments of every call. No retries by the client: `_ask` retries."""
         return {
             "retry_total": 0,
             "connection_timeout": _CONNECT_TIMEOUT_S,
@@ -127,13 +127,12 @@ class AzureStore(ObjectStore):
 
     async def _read_all(self, name: str, named: dict[str, Any]) -> bytes:
         blob = self._client.get_blob_client(self._prefix + name)
-        # Bytes as they are stored: a blob with Content-Encoding: gzip has the size of its compressed form.
+        # The stored bytes: the size of a blob with Content-Encoding: gzip is that of its compressed form.
         stream = await blob.download_blob(decompress=False, **named, **self._once)
         return bytes(await stream.readall())
 
     def listed(self, prefix: str = "", *, after: str = "") -> Iterator[SourceFile]:
-        """In no order that can be counted on. The store cannot begin after a name, but a folder whose names all sort
-        before it need not be opened."""
+        """In no fixed order. The store cannot begin after a name, but folders that sort before it are not opened."""
         inside, slash, _ = after.removeprefix(prefix).partition("/")
         if not slash or not after.startswith(prefix):
             for files, _ in self._pages(prefix, ""):
@@ -208,7 +207,7 @@ class AzureStore(ObjectStore):
         return True
 
     def copy(self, name: str, target: str) -> None:
-        """Within the account, through this machine: the store's own copy is only begun when it answers, and would need
+        """Within the account, through this machine. The store's own copy is not finished when it answers, and needs
         credentials in a URL."""
         container, key = split_bucket(target)
         folder, _, last = key.rpartition("/")
@@ -248,10 +247,10 @@ class AzureStore(ObjectStore):
         return bytes(self._ask(f"reading {piece.path}", fetch))
 
     def _check_unchanged(self, piece: Slice) -> None:
-        """Every range is asked for under the etag that was listed."""
+        """Not needed: every range is requested with the etag that was listed."""
 
     def _ask(self, what: str, call: Any) -> Any:
-        def told() -> Any:
+        def translated() -> Any:
             try:
                 return call()
             except Exception as e:
@@ -262,11 +261,11 @@ class AzureStore(ObjectStore):
                     raise FileChanged(CHANGED) from e
                 if code == "BlobArchived":
                     raise FileUnavailable(
-                        Kind.ARCHIVED, "the blob is in the archive tier. Rehydrate it; it is tried again by every run"
+                        Kind.ARCHIVED, "the blob is in the archive tier. Rehydrate it; every run tries it again"
                     ) from e
                 raise
 
-        return super()._ask(what, told)
+        return super()._ask(what, translated)
 
     def _is_passing(self, error: BaseException) -> bool:
         if code_of(error) in _ADVICE or type(error).__name__ in (
@@ -292,13 +291,13 @@ class AzureStore(ObjectStore):
 
 
 def _is_folder(blob: Any) -> bool:
-    """With a hierarchical namespace folders are listed as empty blobs that say so."""
+    """With a hierarchical namespace, folders are listed as empty blobs with this metadata."""
     return ((blob.metadata or {}).get("hdi_isfolder") or "").lower() == "true"
 
 
 class _BlockSink(PartSink):
-    """A small file is one request. Of a larger one the list of its blocks, sent last, makes it visible; blocks that no
-    list names are forgotten by the store after a week."""
+    """A small file is one request. A larger one is sent in blocks, and the block list, sent last, makes it visible. The
+    store deletes blocks that no list names after a week."""
 
     def __init__(self, store: AzureStore, name: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Putting what was written on the disk itself. Without it a power cut may keep a commit and lose what it names."""
+"""Forces written data onto the disk. Without it a power cut may keep a commit and lose the files that it names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def sync(path: str) -> None:
-    """A file's bytes, or a folder's names."""
+    """The bytes of a file, or the names in a folder."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)

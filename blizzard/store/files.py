@@ -1,7 +1,7 @@
-"""What a store can do, as the rest of blizzard needs it, and what may go wrong with one file of it.
+"""The protocol of a store, and the errors about one file in it.
 
-Names are relative to the store's root, with `/` between folders. Trouble that is not about one file is a BlizzardError:
-`Temporary` once the retries are used up, `ConfigError` where a retry would not help.
+Names are relative to the store's root, with `/` between folders. Errors that are not about one file are BlizzardErrors:
+`Temporary` after all retries, `ConfigError` if a retry would not help.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class FileChanged(Exception):
 
 
 class FileUnavailable(Exception):
-    """This one file cannot be had now, and nothing says that its bytes are damaged. `kind` is stable."""
+    """This file cannot be read now, but nothing says that its bytes are damaged. `kind` is stable."""
 
     def __init__(self, kind: Kind, message: str) -> None:
         super().__init__(message)
@@ -28,11 +28,11 @@ class FileUnavailable(Exception):
 
 
 class Sink(Protocol):
-    """A file being written. Nobody sees it before `close`, and after `abort` nobody ever does."""
+    """A file being written. It counts only after `close`; after `abort` it is gone."""
 
     @property
     def target(self) -> Any:
-        """What a Parquet writer writes to."""
+        """The object that a Parquet writer writes to."""
 
     def tell(self) -> int: ...
     def close(self) -> None: ...
@@ -40,7 +40,7 @@ class Sink(Protocol):
 
 
 class Page(NamedTuple):
-    """Some names of a listing. With a delimiter, `folders` too; `is_last`: no page follows."""
+    """A part of a listing. `folders` only with a delimiter; `is_last`: no page follows."""
 
     files: list[SourceFile]
     folders: list[str]
@@ -49,7 +49,7 @@ class Page(NamedTuple):
 
 class Pages(Protocol):
     def __call__(self, prefix: str = "", *, after: str = "", delimiter: str = "") -> Iterator[Page]:
-        """The names that begin with `prefix` and sort after `after`, in the order of the store."""
+        """The names that begin with `prefix` and sort after `after`, in the store's order."""
 
 
 class Store(Protocol):
@@ -58,62 +58,62 @@ class Store(Protocol):
 
     @property
     def paging(self) -> Pages | None:
-        """How it is listed page by page, from a name or a folder on; None where it cannot be."""
+        """Lists page by page, after a name or in a folder; None if the store cannot."""
 
     def listed(self, prefix: str = "", *, after: str = "") -> Iterator[SourceFile]:
-        """Files whose names begin with `prefix` and sort after `after`; all of them may be gone through for that."""
+        """Files whose names begin with `prefix` and sort after `after`. This may go through all files."""
 
     def stat(self, name: str) -> SourceFile | None:
-        """One file as a listing would show it; None where there is none."""
+        """One file as a listing would show it; None if it does not exist."""
 
     def identity(self, name: str) -> tuple[Any, ...] | None:
-        """What tells a file from another one written under the same name."""
+        """Differs between two files written under the same name; None if there is none."""
 
     def read(self, name: str) -> bytes | None:
-        """A small file, whole; None where there is none."""
+        """A small file, whole; None if it does not exist."""
 
     def names(self, folder: str, *, after: str = "") -> list[str]:
-        """The files right in a folder whose names sort after `after`, sorted. None if there is no such folder."""
+        """The names directly in a folder that sort after `after`, sorted. Empty if there is no such folder."""
 
     def walk(self, folder: str = "") -> Iterator[SourceFile]:
-        """Every file below a folder, in any order, as it is found."""
+        """Every file below a folder, in any order."""
 
     def open_seekable(self, name: str) -> AbstractContextManager[BinaryIO]:
         """For reading parts of a file. FileNotFoundError if it is not there."""
 
     def open_pinned(self, piece: Slice) -> AbstractContextManager[BufferedReader]:
-        """The bytes of exactly the file that was listed, in order. FileChanged or FileUnavailable otherwise."""
+        """The bytes of exactly the file that was listed. Otherwise FileChanged or FileUnavailable."""
 
     def prefetch(self, pieces: Sequence[Slice]) -> None:
-        """These are read next; their beginnings may be fetched meanwhile."""
+        """These are read next; their beginnings may be fetched already."""
 
     def create(self, name: str) -> Sink: ...
 
     def put(self, name: str, content: bytes) -> None:
-        """A small file, whole or not at all, in place of the one before it."""
+        """Write a small file, whole or not at all. Replaces an old one."""
 
     def put_if_absent(self, name: str, content: bytes) -> bool:
-        """Atomic: False, and nothing written, where the name is taken. An exception means that nobody knows."""
+        """Atomic: False, and nothing written, if the name is taken. After an exception nobody knows."""
 
     def reserve(self, name: str) -> bool:
-        """Take a name with an empty file, folders and all; False where it is taken."""
+        """Reserve a name with an empty file, and make its folders. False if the name is taken."""
 
     def copy(self, name: str, target: str) -> None:
-        """To a place below another root of the same kind, given whole; what is there is replaced."""
+        """`target` is a whole path or URI in a store of the same kind. Replaces what is there."""
 
     def delete(self, name: str) -> bool:
-        """Whether there was such a file."""
+        """Returns whether there was such a file."""
 
     def delete_version(self, file: SourceFile) -> bool:
-        """Only while it is the very file that was looked at; FileChanged, and nothing deleted, where it is another."""
+        """Only if it is still the file that was looked at; otherwise FileChanged, and nothing is deleted."""
 
     def sync(self, *names: str) -> None:
-        """Put files and folders on the disk itself. A store that answers only when it has them needs nothing."""
+        """Force files and folders onto the disk. Object stores need nothing: they answer only when they have them."""
 
     def make_root(self) -> None: ...
 
     def age_s(self, name: str) -> float:
-        """How long ago the file was written to, by the store's clock; for ever if it is gone."""
+        """How long ago the file was last written, by the store's clock; infinity if it is gone."""
 
     def now_ms(self) -> int:
         """By the store's clock."""

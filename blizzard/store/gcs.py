@@ -1,7 +1,7 @@
-"""Google Cloud Storage: credentials and connections are gcsfs's, the requests are those of the JSON API.
+"""Google Cloud Storage: gcsfs gives credentials and connections, the requests are those of the JSON API.
 
-A file is known by its generation: it changes with every write, and with nothing else. gcsfs's own calls are not used,
-because they take a `#` in a name for a version, keep folders in mind, and try again by a policy of their own.
+A version of a file is known by its generation, which changes with every write and with nothing else. gcsfs's own calls
+are not used: they take a `#` in a name for a version, cache folders, and retry by their own policy.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _CHUNK_BYTES = 1 << 20
 _PART_BYTES = 8 * 1024 * 1024  # has to be a multiple of 256 KiB
 _CONNECT_TIMEOUT_S = 10
 _LISTED = "nextPageToken,prefixes,items(name,size,generation,updated)"
-_UNFINISHED = 308  # of an upload: these bytes have come, where are the others?
+_UNFINISHED = 308  # of an upload: more bytes are expected
 
 
 class GcsAnswer(Exception):
-    """An answer that is not what was asked for."""
+    """An answer with an error status."""
 
     def __init__(self, status: int, body: bytes) -> None:
         self.status = status
@@ -60,7 +60,7 @@ class GcsStore(ObjectStore):
             **self._access.for_gcsfs(),
             use_listings_cache=False,
             skip_instance_cache=True,
-            # Bytes as they are stored: an object with Content-Encoding: gzip has the size of its compressed form.
+            # The stored bytes: the size of an object with Content-Encoding: gzip is that of its compressed form.
             session_kwargs={"auto_decompress": False},
         )
 
@@ -79,7 +79,7 @@ class GcsStore(ObjectStore):
         got: bytearray | None = None,
         generation: str | None = None,
     ) -> tuple[int, Any, bytes]:
-        """Status, headers and body. A body that is asked for in `got` comes there, as much of it as came."""
+        """Status, headers and body. With `got` the body is added there, even if only a part of it arrives."""
         times = CALL_TIMEOUTS if data is None and got is None else BODY_TIMEOUTS
         answer: tuple[int, Any, bytes] = self._in_loop(
             self._request, method, path, params or {}, headers or {}, data, got, generation, times=times
@@ -103,7 +103,7 @@ class GcsStore(ObjectStore):
             total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=self._access.read_timeout_s
         )
         url = path if path.startswith("http") else self._host + path
-        # gzip is what keeps the store from unpacking an object on the way.
+        # With gzip accepted, the store does not decompress a gzip object before sending it.
         headers = {"Accept-Encoding": "identity" if got is None else "gzip", **headers}
         session = await self._fs._set_session()
         asked = URL(url, encoded=True).update_query(params)
@@ -113,7 +113,7 @@ class GcsStore(ObjectStore):
             self._hear_date(answer.headers.get("Date"))
             if answer.status >= 400:
                 raise GcsAnswer(answer.status, await answer.read())
-            # A server that knows no conditions answers with whatever there is now.
+            # Some servers ignore conditions, and answer with the newest version.
             if generation is not None and answer.headers.get("x-goog-generation", generation) != generation:
                 raise FileChanged(CHANGED)
             if got is None:
@@ -202,7 +202,7 @@ class GcsStore(ObjectStore):
 
     def delete_version(self, file: SourceFile) -> bool:
         now = self.stat(file.path)
-        if now is not None and now.etag != file.etag:  # not every server that speaks this API knows conditions
+        if now is not None and now.etag != file.etag:  # some servers of this API ignore conditions
             raise FileChanged(CHANGED)
         params = {"ifGenerationMatch": file.etag}
         try:
@@ -245,7 +245,7 @@ class GcsStore(ObjectStore):
         got = bytearray()
 
         def fetch() -> bytes:
-            # What came before a connection broke is kept: the next attempt begins at that byte.
+            # Bytes that came before a connection broke are kept: the next attempt continues after them.
             self._call(
                 "GET",
                 "/download" + self._object(piece.path),
@@ -261,12 +261,12 @@ class GcsStore(ObjectStore):
         return bytes(self._ask(f"reading {piece.path}", fetch))
 
     def _check_unchanged(self, piece: Slice) -> None:
-        """Every range is asked for under the generation that was listed."""
+        """Not needed: every range is requested with the generation that was listed."""
 
     def _ask(self, what: str, call: Any, *, in_bucket: bool = False) -> Any:
-        """`in_bucket` is a call about the bucket as a whole: what it does not find is the bucket."""
+        """`in_bucket`: the call is about the whole bucket, so a 404 means that the bucket is missing."""
 
-        def told() -> Any:
+        def translated() -> Any:
             try:
                 return call()
             except GcsAnswer as e:
@@ -276,7 +276,7 @@ class GcsStore(ObjectStore):
                     raise FileChanged(CHANGED) from e
                 raise
 
-        return super()._ask(what, told)
+        return super()._ask(what, translated)
 
     def _explain(self, what: str, error: Exception) -> BlizzardError:
         where = f"{what} at {self._root}"
@@ -311,7 +311,7 @@ class _ResumableSink(PartSink):
 
     def write(self, data: Any) -> int:
         self._buffer += data
-        # The last part says how long the whole is, so one is always kept back.
+        # The last part carries the total size, so one part is always held back.
         while len(self._buffer) > _PART_BYTES:
             self._send(bytes(self._buffer[:_PART_BYTES]), is_last=False)
             del self._buffer[:_PART_BYTES]
@@ -333,7 +333,7 @@ class _ResumableSink(PartSink):
         if self._session is not None:
             try:
                 self._store._call("DELETE", self._session)
-            except Exception:  # the store answers 499, and forgets an upload by itself after a week
+            except Exception:  # the store answers 499; and it deletes old uploads itself after a week
                 return
 
     def _send(self, part: bytes, *, is_last: bool) -> None:
@@ -360,7 +360,7 @@ class _ResumableSink(PartSink):
         try:
             self._store._ask(f"writing {self._name}", send)
         except FileNotFoundError:
-            # An attempt whose answer was lost has ended the upload: then the object is there, with all its bytes.
+            # An attempt whose answer was lost may have ended the upload: then the object is there, with all its bytes.
             file = self._store.stat(self._name)
             if not is_last or file is None or file.size_bytes != end:
                 raise
@@ -375,7 +375,7 @@ class _ResumableSink(PartSink):
         return str(answer["Location"])
 
     def _received(self) -> int | None:
-        """How many bytes of the whole the store has; None once it has them all and shows the object."""
+        """How many bytes the store has so far; None once it has all of them and shows the object."""
         headers = {"Content-Range": "bytes */*"}
         return _bytes_received(self._store._call("PUT", str(self._session), headers=headers, data=b""))
 

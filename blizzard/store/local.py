@@ -1,5 +1,5 @@
-"""Local disk. What is written counts only once it is on the disk itself: a power cut must not keep a commit and lose
-what it names."""
+"""Local disk. A file counts only when its bytes are on the disk: a power cut must not keep a commit and lose the files
+that it names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from blizzard.store import aside
 from blizzard.store.durable import sync
 from blizzard.store.files import FileChanged, FileUnavailable
 
-# Trouble of the machine or of a network file system, and not of the file.
+# Errors of the machine or of a network file system, not of the file.
 _PASSES = frozenset(
     getattr(errno, name)
     for name in ("EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EINTR", "EIO", "ESTALE", "ETIMEDOUT", "EBUSY", "EHOSTDOWN")
@@ -130,7 +130,7 @@ class LocalStore:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            os.link(temporary, path)  # fails where the name is taken, and shows nobody half a file
+            os.link(temporary, path)  # fails if the name is taken, and never shows half a file
         except FileExistsError:
             return False
         finally:
@@ -195,7 +195,7 @@ class _LocalSink:
 
     def abort(self) -> None:
         if self.target.closed:
-            return  # it was finished, and somebody may have named it since
+            return  # it was finished, and a commit may name it
         with suppress(OSError):
             self.target.close()
         with suppress(FileNotFoundError):
@@ -207,7 +207,7 @@ def etag_of(info: os.stat_result) -> str:
 
 
 def seen_ms_of(info: os.stat_result) -> int:
-    """When the name appeared here, or its bytes changed. `mv` and `cp -p` keep old mtimes, and anybody may set one."""
+    """When the name appeared here, or its bytes changed. Not the mtime: `mv` and `cp -p` keep it, and it can be set."""
     return info.st_ctime_ns // 1_000_000
 
 
@@ -222,7 +222,7 @@ def _check_unchanged(file: BinaryIO, piece: Slice) -> None:
 
 
 def require_writable(folder: str) -> None:
-    """On local disk: before anything is read for it, and not after."""
+    """On local disk. Called before anything is read, so that no work is lost."""
     if not os.access(folder, os.W_OK | os.X_OK):
         number = errno.EROFS if os.statvfs(folder).f_flag & os.ST_RDONLY else errno.EACCES
         failure = failure_to_write(OSError(number, os.strerror(number)), folder)

@@ -1,6 +1,7 @@
-"""An object store: what S3, GCS and Azure have in common, and fsspec's own in-memory store, which is nothing more.
+"""What the stores S3, GCS and Azure have in common. Used as it is, it is fsspec's in-memory store.
 
-Every request goes through `_ask`: passing trouble is tried again, the rest is told as what a person can do about it.
+Requests go through `_ask`: it retries temporary failures, and turns others into errors that say what to do. Never so
+`put_if_absent`: after a failure nobody knows whether the file was written.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from blizzard.text.redaction import redact
 
 _T = TypeVar("_T")
 _THREADS = 8
-# Beginnings of files that are read next: enough for many small ones, few enough to keep a worker flat.
+# Prefetched beginnings of the next files: enough for many small files, little enough for a worker's memory.
 _PREFETCH_BYTES = 4 * RANGE_BYTES
 _PREFETCH_FILES = 16
-# What is no better a moment later: the answer was understood.
+# A retry would not help: the answer is clear.
 _STAYS = (PermissionError, FileNotFoundError, FileExistsError, ValueError, TypeError, FileChanged, FileUnavailable)
 _HTTP_PASSING = (408, 425, 429, 500, 502, 503, 504)
-# A client's timeouts are for a connection and for each part of an answer. A call as a whole ends too, whatever it is
-# that it waits for: after so many times the timeout of a read.
+# A client's timeouts are for connecting and for each part of an answer. A whole call also has a limit: this many times
+# the timeout of a read.
 CALL_TIMEOUTS = 4
 BODY_TIMEOUTS = 20
 CHANGED = "the file changed after it was listed; is it still being written?"
@@ -52,23 +53,23 @@ class ObjectStore:
         self._root, self._access = root, access
         self._prefetched: dict[tuple[str, str], Future[bytes]] = {}
         self._lock = threading.Lock()
-        self._clock: tuple[int, float] | None = None  # the store's, and ours when it said so
+        self._clock: tuple[int, float] | None = None  # the store's time, and our monotonic time when it said so
 
     @property
     def root(self) -> str:
         return self._root
 
-    # What each kind of store does in its own way.
+    # What subclasses replace.
 
     def _connect(self) -> Any:
         return import_client("fsspec", self._root).filesystem(self._root.split(":", 1)[0])
 
     def _touch(self) -> None:
-        """Any request, for the time that its answer tells."""
+        """Make any request: its answer has the store's time."""
 
     @cached_property
     def _base(self) -> str:
-        """The root as fsspec writes paths."""
+        """The root as a path of fsspec."""
         return str(self._fs._strip_protocol(self._root)).rstrip("/")
 
     def stat(self, name: str) -> SourceFile | None:
@@ -97,7 +98,7 @@ class ObjectStore:
         self._ask(f"writing {name}", lambda: self._fs.pipe_file(self._path(name), content))
 
     def put_if_absent(self, name: str, content: bytes) -> bool:
-        with _creating:  # fsspec looks first and writes then
+        with _creating:  # fsspec has no atomic create
             if self.stat(name) is not None:
                 return False
             self._fs.pipe_file(self._path(name), content)
@@ -114,7 +115,7 @@ class ObjectStore:
         return True
 
     def delete_version(self, file: SourceFile) -> bool:
-        """Looked at and then deleted: for a store that cannot be asked for both at once."""
+        """Look, then delete: for a store that cannot do both in one request."""
         now = self.stat(file.path)
         if now is not None and (now.size_bytes, now.etag) != (file.size_bytes, file.etag):
             raise FileChanged(CHANGED)
@@ -153,7 +154,7 @@ class ObjectStore:
             )
         return ConfigError(text, kind=Kind.STORE)
 
-    # What they have in common.
+    # What all stores share.
 
     def identity(self, name: str) -> tuple[Any, ...] | None:
         file = self.stat(name)
@@ -226,14 +227,15 @@ class ObjectStore:
             self._clock = int(parsedate_to_datetime(said).timestamp() * 1000), time.monotonic()
 
     def sync(self, *names: str) -> None:
-        """A store answers only when it has the bytes."""
+        """Nothing to do: a store answers only when it has the bytes."""
 
     def make_root(self) -> None:
-        """There are no folders to make."""
+        """Nothing to do: there are no folders."""
 
     @cached_property
     def _fs(self) -> Any:
-        """The client. That it cannot be made says nothing about any file: a missing key file is no missing object."""
+        """The client. An error here is about the credentials, never about a file: a missing key file is not a missing
+        object."""
         try:
             return self._connect()
         except BlizzardError:
@@ -246,7 +248,7 @@ class ObjectStore:
             ) from e
 
     def _in_loop(self, coroutine: Callable[..., Any], *given: Any, times: int, **named: Any) -> Any:
-        """fsspec runs one event loop for all clients, in a thread of its own."""
+        """fsspec runs one event loop for all clients, in its own thread."""
         return sync(self._fs.loop, coroutine, *given, timeout=self._access.read_timeout_s * times, **named)
 
     @cached_property
@@ -254,7 +256,7 @@ class ObjectStore:
         return ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="blizzard-store")
 
     def _check_unchanged(self, piece: Slice) -> None:
-        """A store that can be asked for one version of a file has no need of this."""
+        """Stores that can read one version of a file do not need this."""
         try:
             now = self.stat(piece.path)
         except (Temporary, ConfigError) as e:
@@ -279,7 +281,7 @@ class ObjectStore:
         return f"{self._base}/{name}" if name else self._base
 
     def _listed(self, info: dict[str, Any]) -> SourceFile:
-        # As a number, because `info` and `find` tell it in different ways.
+        # As a number, because `info` and `find` give it in different types.
         created_s = _seconds(info["created"])
         return SourceFile(
             path=str(info["name"]).removeprefix(self._base + "/"),
@@ -290,7 +292,7 @@ class ObjectStore:
 
 
 def import_client(module: str, root: str) -> Any:
-    """A client that not everybody needs."""
+    """Import an optional package."""
     try:
         return importlib.import_module(module)
     except ImportError as e:
@@ -313,7 +315,7 @@ def _seconds(moment: Any) -> float:
 
 
 def _status_of(error: BaseException) -> int | None:
-    """The HTTP status, as Azure's and Google's clients carry it."""
+    """The HTTP status in an exception of Azure's or Google's client."""
     for name in ("status_code", "code", "status"):
         value = getattr(error, name, None)
         if isinstance(value, int) or (isinstance(value, str) and value.isdigit()):
@@ -352,7 +354,7 @@ class _SeekableRanges(io.RawIOBase):
 
 
 class PartSink(io.RawIOBase):
-    """A file that is sent part by part while it is written. Nothing becomes visible by being forgotten."""
+    """A file that is sent part by part while it is written. Only `close` makes it visible."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -366,11 +368,11 @@ class PartSink(io.RawIOBase):
         return self._sent_bytes + len(self._buffer)
 
     def __del__(self) -> None:
-        """`io` would close it, and so finish the file."""
+        """Without this `io` would call `close`, which finishes the file."""
 
 
 class _BufferSink(io.BytesIO):
-    """A file that is written at once when it is closed."""
+    """A file that is written in one request when it is closed."""
 
     def __init__(self, put: Callable[[bytes], None]) -> None:
         super().__init__()
@@ -385,4 +387,4 @@ class _BufferSink(io.BytesIO):
         super().close()
 
     def __del__(self) -> None:
-        """Nothing becomes visible by being forgotten."""
+        """Without this `io` would call `close`, which writes the file."""

@@ -1,7 +1,7 @@
-"""Files that a command writes for its user: a summary, a report, an export, metrics.
+"""Writes files for the user of a command: a summary, a report, an export, metrics.
 
-A regular file is there when it is complete and on the disk, and not before; a link to one stays a link. What is no
-regular file (a pipe, a terminal, /dev/null) is written to as it is: a rename would put a file in its place.
+A regular file appears only when it is complete and on the disk; a link to one stays a link. Anything else (a pipe, a
+terminal, /dev/null) is written in place: a rename would replace it by a file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DESCRIPTOR = re.compile(r"/(?:dev|proc/(?:self|thread-self|\d+))/fd/(\d+)")
 
 
 def write_output(uri: str, content: bytes, access: Callable[[str], Access], *, what: str) -> str:
-    """Where it is then. `access` says how to get to a folder. An object store never shows half of an object."""
+    """Returns where it was written. `access` gives the access to a folder."""
     root = locate(uri, what=what)
     if is_local(root):
         with open_output(root) as file:
@@ -36,7 +36,7 @@ def write_output(uri: str, content: bytes, access: Callable[[str], Access], *, w
 
 @contextmanager
 def open_output(path: str, *, overwrites: bool = True, mode: int | None = None) -> Iterator[IO[bytes]]:
-    """FileExistsError where it may not overwrite. `mode` is for others to read it, whatever the umask says."""
+    """FileExistsError if it must not overwrite. `mode` sets the permissions regardless of the umask."""
     if not is_regular(path):
         with _open_in_place(path) as file:
             yield file
@@ -52,7 +52,7 @@ def open_output(path: str, *, overwrites: bool = True, mode: int | None = None) 
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if not overwrites and os.path.lexists(path):  # it may be new
+        if not overwrites and os.path.lexists(path):  # somebody may have made it meanwhile
             raise FileExistsError(path)
         os.replace(temporary, target)
         sync(os.path.dirname(target))
@@ -62,7 +62,7 @@ def open_output(path: str, *, overwrites: bool = True, mode: int | None = None) 
 
 
 def is_regular(path: str) -> bool:
-    """Whether it is a regular file, or would be made as one."""
+    """Whether it is a regular file, or would become one."""
     if _descriptor(path) is not None:
         return False
     try:
@@ -72,7 +72,7 @@ def is_regular(path: str) -> bool:
 
 
 def is_writable(path: str) -> bool:
-    """Whether a file can be written there, as far as can be told before it is."""
+    """Whether a file can probably be written there. Writes nothing."""
     if os.path.isdir(path):
         return False
     if not is_regular(path):
@@ -83,7 +83,7 @@ def is_writable(path: str) -> bool:
 
 @contextmanager
 def _open_in_place(path: str) -> Iterator[IO[bytes]]:
-    """Our own stdout and stderr by their descriptors: opened by its name, a file behind one would be cut to nothing."""
+    """For our own stdout and stderr the descriptor is used: opening by name would truncate a file behind it."""
     descriptor = _descriptor(path)
     if descriptor is None:
         with open(path, "wb") as file:
@@ -97,7 +97,7 @@ def _open_in_place(path: str) -> Iterator[IO[bytes]]:
 
 
 def _descriptor(path: str) -> int | None:
-    """Of /dev/stdout, /dev/fd/1 and the like, and of links to them."""
+    """The descriptor behind /dev/stdout, /dev/fd/1 and the like, and behind links to them."""
     for _ in range(8):
         match = _DESCRIPTOR.fullmatch(path)
         if match is not None:

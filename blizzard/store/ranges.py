@@ -1,4 +1,4 @@
-"""A file in a store as a stream: fetched range by range, one range ahead of whoever reads it, never more."""
+"""Reads a file in a store as a stream, range by range. Never fetches more than one range ahead of the reader."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Fetch: TypeAlias = Callable[[int, int], bytes]  # [start, end) of the file
 
 
 class RangeStream(io.RawIOBase):
-    """`first` is the first range, if somebody has asked for it already."""
+    """`first` is the first range, if it was already requested."""
 
     def __init__(self, fetch: Fetch, size_bytes: int, pool: Executor, first: Future[bytes] | None = None) -> None:
         self._fetch, self._size, self._pool = fetch, size_bytes, pool

@@ -1,4 +1,4 @@
-"""Trying again what a network failed at: a few times, with growing pauses, and never silently."""
+"""Retries a request that failed: a few times, with growing pauses, never silently."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def retried(
     is_passing: Callable[[BaseException], bool],
     sleep: Callable[[float], None] = time.sleep,
 ) -> _T:
-    """The call's answer; its last exception where every attempt failed, or a failure is not of the passing kind."""
+    """The call's answer. Raises its last exception if every attempt failed, or if the failure is not temporary."""
     for attempt in range(1, policy.attempts + 1):
         try:
             return call()

@@ -1,4 +1,4 @@
-"""S3 through s3fs's client: listing after a key, reading one version of an object, conditional and multipart writes."""
+"""S3 through s3fs's client: lists after a key, reads one version of an object, writes conditionally and in parts."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _ADVICE = {
 
 
 def code_of(error: BaseException | None) -> str | None:
-    """The store's own word for what went wrong, wherever it is in the chain."""
+    """The store's error code, from the exception or one of its causes."""
     while error is not None:
         if isinstance(error, boto.ClientError):
             return str(error.response.get("Error", {}).get("Code") or "")
@@ -174,7 +174,7 @@ class S3Store(ObjectStore):
         return True
 
     def copy(self, name: str, target: str) -> None:
-        """s3fs's own `copy` takes a `*` or a `[` in a name for a pattern; this is what it does for one object."""
+        """s3fs's own `copy` takes a `*` or a `[` in a name for a pattern. This is its step for one object."""
         source, there = f"{self._bucket}/{self._key(name)}", "/".join(split_bucket(target))
         self._ask(f"copying {name}", lambda: sync(self._fs.loop, self._fs._cp_file, source, there))
 
@@ -200,7 +200,7 @@ class S3Store(ObjectStore):
         got = bytearray()
 
         def fetch() -> bytes:
-            # What came before a connection broke is kept: the next attempt begins at that byte.
+            # Bytes that came before a connection broke are kept: the next attempt continues after them.
             if len(got) == end - start:
                 return bytes(got)
             wanted = {"Range": f"bytes={start + len(got)}-{end - 1}", "IfMatch": f'"{piece.etag}"'}
@@ -218,7 +218,7 @@ class S3Store(ObjectStore):
                     raise FileChanged(CHANGED) from e
                 case "InvalidObjectState":
                     raise FileUnavailable(
-                        Kind.ARCHIVED, "the object is in an archive tier. Restore it; it is tried again by every run"
+                        Kind.ARCHIVED, "the object is in an archive tier. Restore it; every run tries it again"
                     ) from e
             raise
 
@@ -234,7 +234,7 @@ class S3Store(ObjectStore):
         return got
 
     def _check_unchanged(self, piece: Slice) -> None:
-        """Every range is asked for under the etag that was listed."""
+        """Not needed: every range is requested with the etag that was listed."""
 
     def _about_one_file(self, error: BlizzardError) -> FileUnavailable:
         if code_of(error) in ("PreconditionFailed", "412"):
@@ -244,7 +244,7 @@ class S3Store(ObjectStore):
     def _is_passing(self, error: BaseException) -> bool:
         code = code_of(error)
         if code in _EXPIRED and not self._access.get("AWS_ACCESS_KEY_ID"):
-            self._fs.connect(refresh=True)  # a role's credentials are renewed; given ones stay expired
+            self._fs.connect(refresh=True)  # renews the credentials of a role; given ones would stay expired
             return True
         if code is not None:
             return code in _PASSING_CODES
@@ -283,8 +283,8 @@ class S3Store(ObjectStore):
 
 
 class _MultipartSink(PartSink):
-    """Parts are sent while the next ones are being written. A small file is one PUT. Names are never used twice, so
-    that every request may be repeated."""
+    """Parts are sent while the next ones are written. A small file is one PUT. Names are never used twice, so every
+    request may be repeated."""
 
     def __init__(self, store: S3Store, key: str) -> None:
         super().__init__()
@@ -314,7 +314,7 @@ class _MultipartSink(PartSink):
         super().close()
 
     def abort(self) -> None:
-        """A part left behind costs money until somebody finds it."""
+        """Delete the parts: parts left behind cost money until somebody finds them."""
         if self.closed:
             return
         super().close()
@@ -323,7 +323,7 @@ class _MultipartSink(PartSink):
         if self._upload is not None:
             try:
                 self._ask("abort_multipart_upload", UploadId=self._upload)
-            except (BlizzardError, OSError):  # whatever fails here, the reason for aborting is the one to tell
+            except (BlizzardError, OSError):  # the reason for aborting matters more
                 return
 
     def _send(self, body: bytes) -> None:
@@ -344,7 +344,7 @@ class _MultipartSink(PartSink):
         try:
             self._ask("complete_multipart_upload", UploadId=self._upload, MultipartUpload={"Parts": parts})
         except FileNotFoundError:
-            # An attempt whose answer was lost has completed it: then the object is there, with all its bytes.
+            # An attempt whose answer was lost may have completed it: then the object is there, with all its bytes.
             head = self._ask("head_object")
             if int(head["ContentLength"]) != self._sent_bytes:
                 raise

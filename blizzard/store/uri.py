@@ -1,7 +1,7 @@
-"""Locations as people type them, as one normalised text: what goes into a checkpoint must always be the same.
+"""Normalises locations as people type them: one place must always give the same text, because positions hold it.
 
-`s3://`, `s3a://` and `s3n://` are one place; so are `gs://` and `gcs://`. Keys are taken as they are: a `%` or a `?` in
-one is an ordinary character.
+`s3://`, `s3a://` and `s3n://` are one place; so are `gs://` and `gcs://`. Keys are taken as they are: `%` and `?` are
+ordinary characters in them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def locate(uri: str, *, what: str) -> str:
         return _local_path_of_uri(uri, scheme.group(0), what)
     if name not in _OBJECT_STORES:
         known = "file, s3 (s3a, s3n), gs, abfss, az"
-        # `user:password@host` looks like a scheme too.
+        # `user:password@host` looks like a scheme too: do not show it.
         given = scheme.group(0) + "…" if "@" in uri and "://" not in uri else uri
         raise ConfigError(f"{what} {given!r}: {scheme.group(1)}: is not one of {known}", kind=Kind.UNSUPPORTED_SCHEME)
     rest = uri[len(scheme.group(0)) :].removeprefix("//").rstrip("/")
@@ -46,8 +46,8 @@ def locate(uri: str, *, what: str) -> str:
     if ("@" in authority and (name != "abfss" or ":" in authority.split("@")[0])) or has_secret(uri):
         learn_uri(uri)
         raise ConfigError(
-            f"{what} {redact(uri)}: credentials have no place in a URI, which is stored and shown. Use the environment,"
-            f" a profile, a role, or storage_options.",
+            f"{what} {redact(uri)}: do not put credentials into a URI, because it is stored and shown. Use the"
+            f" environment, a profile, a role, or storage_options.",
             kind=Kind.USAGE,
         )
     if name == "abfss":
@@ -69,7 +69,7 @@ def _local_path_of_uri(uri: str, scheme: str, what: str) -> str:
 
 
 def local_path(uri: str, *, what: str) -> str:
-    """For what can only be on local disk."""
+    """For files that can only be on local disk."""
     root = locate(uri, what=what)
     if not is_local(root):
         raise ConfigError(f"{what} {uri!r}: this has to be a local path", kind=Kind.UNSUPPORTED_SCHEME)
@@ -86,7 +86,7 @@ def show_uri(root: str) -> str:
 
 
 def delta_uri(root: str) -> str:
-    """A root as delta-rs takes it: it decodes percent escapes in every URI."""
+    """A root as delta-rs wants it: delta-rs decodes percent escapes in every URI."""
     if is_local(root):
         return "file://" + quote(root)
     scheme, rest = root.split("://", 1)
@@ -95,17 +95,17 @@ def delta_uri(root: str) -> str:
 
 
 def lies_in(inner: str, outer: str) -> bool:
-    """Whether one root is the other, or below it, also by way of links on local disk."""
+    """Whether `inner` is `outer` or below it. On local disk links are followed."""
     return _place(inner).startswith(_place(outer))
 
 
 def name_below(inner: str, outer: str) -> str | None:
-    """The name of the one below the other; None where it is not below it."""
+    """The name of `inner` relative to `outer`; None if it is not below it."""
     return _place(inner).removeprefix(_place(outer)).rstrip("/") or None if lies_in(inner, outer) else None
 
 
 def _place(root: str) -> str:
-    """One text for one place, with a slash at its end. A container in Azure may be named without its account."""
+    """One text for one place, with a slash at its end. For Azure the account is left out, since `az://` has none."""
     if is_local(root):
         return os.path.realpath(root).rstrip("/") + "/"
     scheme, rest = root.split("://", 1)
@@ -120,6 +120,6 @@ def join(root: str, name: str) -> str:
 
 
 def split_bucket(root: str) -> tuple[str, str]:
-    """Bucket and key prefix of an object store's root; the prefix has no slash at its end."""
+    """Bucket and key prefix of an object store's root, the prefix without a slash at its end."""
     bucket, _, prefix = root.split("://", 1)[1].partition("/")
     return bucket, prefix

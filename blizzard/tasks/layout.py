@@ -1,6 +1,7 @@
-"""From the rows of the records to the rows of the table: derived columns are filled here, a column at a time.
+"""Turns the rows of the records into the rows of the table: fills the derived columns, one column at a time.
 
-A value that cannot be had is an error that names its file, never a null in its place.
+A path without the value gives null. A value that is there but cannot be used is an error that names the file, never a
+null.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from blizzard.schema.evolve import RESCUED_COLUMN
 from blizzard.schema.layout import TableLayout
 from blizzard.tasks.values import INTEGER_BITS
 
-# What Hive and Spark call the folder of rows without a value.
+# Hive and Spark use this folder name for rows without a value.
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -33,7 +34,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowOrigin:
-    """Rows that come from one file, one after the other."""
+    """Consecutive rows from one file."""
 
     path: str  # relative to the source root
     etag: str
@@ -50,7 +51,7 @@ class BatchStamp:
 
 
 class UnusableOrigin(Exception):
-    """A column of the table cannot be filled for a file, or for some of the rows; `line` (1-based) is of the first."""
+    """A column cannot be filled for a file, or for some rows. `line` (1-based) is that of the first such row."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class UnusableOrigin(Exception):
 
 
 def complete_table(table: pa.Table, layout: TableLayout, origins: Sequence[RowOrigin], stamp: BatchStamp) -> pa.Table:
-    """The rows with every column of the layout, in its order. `origins` cover the rows in theirs."""
+    """The rows with every column of the layout, in its order. `origins` say where the rows come from, in row order."""
     filled: dict[str, Any] = {}
     if layout.derived:
         rows = _Rows(origins, stamp)
@@ -93,7 +94,7 @@ def _in_order(table: pa.Table, schema: DeltaSchema, filled: dict[str, Any]) -> p
 
 
 class _Rows:
-    """The origins of all rows of a table, in columns."""
+    """The origins of all rows of a table, as columns."""
 
     def __init__(self, origins: Sequence[RowOrigin], stamp: BatchStamp) -> None:
         self.origins, self.stamp = origins, stamp
@@ -124,7 +125,7 @@ class _Rows:
                 return self._record_key()
 
     def _record_key(self) -> Any:
-        """`pipeline|path|etag|record`: the same for a record however often, and by whichever batch, it is read."""
+        """`pipeline|path|etag|record`: always the same for a record, even if another batch reads it again."""
         files = [f"{self.stamp.pipeline}|{origin.path}|{origin.etag}" for origin in self.origins]
         records = pa.array(self.lines(), pa.int64()).cast(pa.string())
         return pc.binary_join_element_wise(self.spread(files, pa.string()), records, "|")
@@ -139,7 +140,7 @@ def _fill(table: pa.Table, layout: TableLayout, rows: _Rows) -> dict[str, Any]:
             case PathPart():
                 values = [_path_value(origin.path, column) for origin in rows.origins]
                 filled[column.name] = rows.spread(values, _arrow_type(column.type_name))
-    for column in layout.derived:  # a time may be that of a column filled just now
+    for column in layout.derived:  # after the others: a time may come from a column that was filled above
         if isinstance(column.derivation, TimePart):
             top = column.derivation.column[0]
             source = filled[top] if top in filled else table[top]
@@ -151,7 +152,7 @@ def _time_part(values: Any, derivation: TimePart) -> Any:
     for name in derivation.column[1:]:
         values = pc.struct_field(values, [values.type.get_field_index(name)])
     if pa.types.is_timestamp(values.type):
-        values = values.cast(pa.timestamp("us"))  # the same clock without a zone: the one of UTC
+        values = values.cast(pa.timestamp("us"))  # without a zone: the time in UTC
     match derivation.part:
         case "date":
             return values.cast(pa.date32())
@@ -181,7 +182,7 @@ def check_path(path: str, layout: TableLayout) -> None:
 
 
 def folder_value(path: str, key: str) -> str | None:
-    """The value of `key=value` in the folders of a path; None if there is none. Raises ValueError if it is unclear."""
+    """The value of `key=value` in the folders of a path; None if there is none. ValueError if it is ambiguous."""
     found = set()
     for folder in path.split("/")[:-1]:
         name, equals, value = folder.partition("=")
@@ -218,7 +219,7 @@ def _arrow_type(type_name: str) -> pa.DataType:
 
 
 def _check_values(table: pa.Table, layout: TableLayout, origins: Sequence[RowOrigin]) -> None:
-    """NOT NULL holds for derived columns too, and for the empty text, which as a partition value is null."""
+    """NOT NULL also holds for derived columns, and for empty text in a partition column, where it means null."""
     derived = {column.name for column in layout.derived}
     for field in layout.schema["fields"]:
         name = field["name"]

@@ -1,8 +1,8 @@
 """A block of NDJSON lines into an Arrow table: pyarrow's reader behind guards that make it exact.
 
-Each line is one record, blank, or bad, just as `records.RecordReader` says; a block that the guards cannot
-vouch for is cut into pieces until the doubtful lines are alone, and the reference reads those. Schemas with
-maps, which pyarrow cannot read from JSON, go through the reference line by line.
+Each line is one record, blank, or bad, exactly as `records.RecordReader` says. A block that the guards cannot vouch for
+is cut into pieces; the reference reads small doubtful pieces, and the rest after 20 doubts. Schemas with maps, which
+pyarrow cannot read from JSON, go through the reference line by line.
 """
 
 from __future__ import annotations
@@ -72,8 +72,11 @@ class ParsedBlock:
 
 
 class RecordParser:
-    """Parses blocks of whole lines into tables of exactly `to_arrow(schema)`, and of `_rescued_data` if the policy
-    rescues. Between blocks it remembers the names of undeclared fields that it has told of, and nothing else."""
+    """Parses blocks of whole lines into tables of `to_arrow(schema)`, plus `_rescued_data` if the policy rescues.
+
+    Between blocks it remembers undeclared fields that it has reported or that were always null, and what makes the next
+    block fast, such as which columns had bad values. This changes the speed, and whether an undeclared field is
+    reported again; never a row or a bad line."""
 
     def __init__(self, schema: DeltaSchema, policy: ParsePolicy | None = None) -> None:
         self._delta_schema = schema

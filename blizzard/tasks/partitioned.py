@@ -1,7 +1,7 @@
-"""Rows into one set of Parquet files per partition, with few files open and little in memory.
+"""Writes rows into one set of Parquet files per partition, with few open files and little memory.
 
-However many partitions there are and however unevenly rows fall into them: at most `max_open` files are open at once,
-and what is buffered for all partitions together stays near two row groups.
+With any number of partitions, at most `max_open` files are open at once, and the buffers of all partitions together
+stay near two row groups.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from blizzard.tasks.stats import indexed_leaves
 from blizzard.tasks.write import ParquetRoller, about_parquet_bytes, row_group_bytes, sync_folders
 
 MAX_OPEN_FILES = 64
-# What a table of a few rows takes beside its values, for each column.
+# Memory of a small table besides its values, per column.
 _COLUMN_BYTES = 1024
 
 
@@ -50,7 +50,7 @@ def open_writer(
         ParquetRoller,
         store=store,
         schema=to_arrow(layout.data_schema),
-        # Delta counts data columns only: a partition column takes no place among the indexed ones.
+        # Delta counts only data columns here: partition columns do not use up the limit.
         leaves=indexed_leaves(layout.data_schema, indexed_columns),
         target_bytes=target_bytes,
         codec=codec,
@@ -80,7 +80,7 @@ class PartitionedWriter:
     ) -> None:
         self._make_roller, self._partition_by, self._max_open = make_roller, partition_by, max_open
         self._store, self._name_prefix, self._group_bytes = store, name_prefix, group_bytes
-        # Rows wait here unsplit: taking the rows of a partition costs the same for few of them as for many.
+        # Rows wait here unsplit: to take the rows of a partition costs as much for few rows as for many.
         self._unsplit: list[pa.Table] = []
         self._unsplit_bytes = 0
         self._rollers: dict[PartitionValues, ParquetRoller] = {}
@@ -107,7 +107,7 @@ class PartitionedWriter:
 
     def close(self) -> tuple[DataFile, ...]:
         self._split()
-        for values in [*self._opened, *self._rollers]:  # open ones first, so that there is room for the others
+        for values in [*self._opened, *self._rollers]:  # open files first, to make room for the others
             self._rollers[values].flush()
             self._rollers[values].finish_file()
         files = self.files
@@ -116,7 +116,7 @@ class PartitionedWriter:
         return tuple(files)
 
     def abandon(self) -> None:
-        """Nobody will name these files."""
+        """No commit will name these files."""
         for roller in self._rollers.values():
             roller.abandon()
 
@@ -147,7 +147,7 @@ class PartitionedWriter:
             self._flush_largest()
 
     def _flush_largest(self) -> None:
-        """Down to half, so that the search for the largest is paid once for many of them."""
+        """Down to half, so that one search for the largest serves many flushes."""
         for values in sorted(self._buffered, key=self._buffered.__getitem__, reverse=True):
             if self._buffered_bytes <= self._group_bytes // 2:
                 break

@@ -1,7 +1,7 @@
-"""Rows by their partition values, and those values as the Delta log writes them.
+"""Splits rows by their partition values, and writes those values as the Delta log does.
 
-The log's text is the only place where the values are kept, so it must read back as the very same value. Delta knows no
-empty text among them: it means null, and rows that have one are rows without a value.
+Only the text in the log keeps the values, so it must read back as exactly the same value. In Delta an empty text means
+null: rows with an empty text are rows without a value.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _PLAIN_VALUE = re.compile(r"(?!__HIVE_DEFAULT_PARTITION__$)[A-Za-z0-9_.-]{1,99}"
 
 
 def partition_folder(values: PartitionValues) -> str:
-    """`country=DE/day=2024-05-01`, or nothing where a value would have to be escaped.
+    """`country=DE/day=2024-05-01`, or nothing if a value would have to be escaped.
 
-    The log tells the values, the folder is for people; and a path that is escaped on disk is escaped again in the log,
-    which readers get wrong.
+    Readers take the values from the log; the folder is for people. A path that is escaped on disk is escaped again in
+    the log, and some readers get that wrong.
     """
     plain = all(v is not None and _PLAIN_NAME.fullmatch(n) and _PLAIN_VALUE.fullmatch(v) for n, v in values)
     return "/".join(f"{name}={value}" for name, value in values) if plain else ""
@@ -36,7 +36,7 @@ def split_rows(table: pa.Table, partition_by: Sequence[str]) -> Iterator[tuple[P
     texts, codes = zip(*(_encode(table[name]) for name in partition_by), strict=True)
     key = codes[0]
     for column, more in zip(texts[1:], codes[1:], strict=True):
-        key = np.unique(key, return_inverse=True)[1] * len(column) + more  # dense, so that it never overflows
+        key = np.unique(key, return_inverse=True)[1] * len(column) + more  # unique keeps it small: no overflow
     first, inverse = np.unique(key, return_index=True, return_inverse=True)[1:]
     found = [
         tuple((name, column[code[row]]) for name, column, code in zip(partition_by, texts, codes, strict=True))
@@ -46,15 +46,15 @@ def split_rows(table: pa.Table, partition_by: Sequence[str]) -> Iterator[tuple[P
     if len(found) == 1:
         yield found[0], rows
         return
-    rows = rows.combine_chunks()  # taking from chunks would join them every time
+    rows = rows.combine_chunks()  # otherwise every take would join them
     order = np.argsort(inverse, kind="stable")
     ends = np.cumsum(np.bincount(inverse))
     for values, part in zip(found, np.split(order, ends[:-1]), strict=True):
-        yield values, rows.take(pa.array(part))  # a copy: a slice of a few rows would keep all the others in memory
+        yield values, rows.take(pa.array(part))  # a copy: a slice would keep all other rows in memory
 
 
 def _encode(column: pa.ChunkedArray) -> tuple[list[str | None], Any]:
-    """The distinct texts of a column, and for every row which one it has."""
+    """The distinct texts of a column, and the index of its text for every row."""
     encoded = column.combine_chunks().dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()

@@ -1,4 +1,4 @@
-"""What the parser does about values that do not fit their column and about fields that no column is declared for."""
+"""What the parser does with values that do not fit their column, and with fields that have no column."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["RESCUED_COLUMN", "ParsePolicy", "Unknown"]
 
 
 class Unknown(str, Enum):
-    """What to do about fields that the schema does not declare, nested ones included."""
+    """What to do with fields that the schema does not declare, nested ones too."""
 
-    IGNORE = "ignore"  # drop them; their names are noticed
+    IGNORE = "ignore"  # drop them; their names are reported
     BAD = "bad"  # the line is bad
     RESCUE = "rescue"  # keep them as JSON in the column `_rescued_data`
     REPORT = "report"  # say what they held, so that columns can be added
@@ -21,7 +21,7 @@ class Unknown(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsePolicy:
-    """Travels to the tasks. The defaults are the record contract without options."""
+    """Travels to the tasks. The defaults are those of docs/record-contract.md."""
 
     json_in_strings: bool = True  # a number, boolean, object or array in a STRING is stored as its JSON text
     unknown: Unknown = Unknown.IGNORE
@@ -34,5 +34,5 @@ class ParsePolicy:
 
     @property
     def every_unknown_counts(self) -> bool:
-        """Whether a line with an undeclared field is for the reference to read."""
+        """Whether the reference must read every line with an undeclared field."""
         return self.unknown in (Unknown.BAD, Unknown.RESCUE)

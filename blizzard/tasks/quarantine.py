@@ -1,6 +1,6 @@
-"""Bad records into Parquet files of the quarantine table, written beside the data and as invisible.
+"""Writes bad records into Parquet files of the quarantine table. Like data files they count only once committed.
 
-Every row says where the bytes came from and why they are here; the bytes themselves are kept as they were.
+Every row says where its bytes came from and why they are bad. The bytes are kept as they were.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _COLUMNS = {
     "batch_id": "string",
     "orphaned": "boolean",
 }
-# Tables that an older version made lack these; they are added before anything is written.
+# Quarantine tables made by an older version lack these columns; they are added before anything is written.
 LATER_COLUMNS = frozenset(["batch_id", "orphaned"])
-# Written out, since reading DDL takes each task's process 0.15 s.
+# Not parsed from DDL: that would take 0.15 s in each task's process.
 QUARANTINE_SCHEMA: DeltaSchema = {
     "type": "struct",
     "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in _COLUMNS.items()],
@@ -54,14 +54,14 @@ _FLUSH_ROWS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadRow:
-    """One bad record, or one file that broke (then there are no bytes). `line` is 1-based."""
+    """One bad record, or one broken file (then without bytes). `line` is 1-based."""
 
     source_file: str
     source_etag: str
     line: int | None
     byte_offset: int | None
     raw: bytes | None
-    raw_bytes: int | None  # how long the line was; more than `raw` holds if that was cut
+    raw_bytes: int | None  # the length of the line; more than that of `raw` if it was cut
     kind: str
     message: str
     column: str | None = None
@@ -69,14 +69,14 @@ class BadRow:
 
     @property
     def complete(self) -> bool:
-        """Whether the bytes are all there, so that they can be read once more."""
+        """Whether all bytes are there, so that the line can be replayed."""
         return self.raw is not None and len(self.raw) == self.raw_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which records in quarantine; None: whatever is there. Said twice, to Arrow for reading and in SQL for deleting:
-    what is replayed and what is deleted after it must be the same records."""
+    """Which records in quarantine; None: any. It has two forms: for Arrow to read, and SQL to delete. Both must select
+    the same records: what is replayed is what is deleted."""
 
     pipeline: str | None = None
     table_id: str | None = None
@@ -84,10 +84,10 @@ class Selection:
     error_kind: str | None = None
     from_sequence: int | None = None
     through_sequence: int | None = None
-    before: datetime | None = None  # in quarantine since before then
+    before: datetime | None = None  # only those that came into quarantine before this
     complete: bool = False  # only those whose bytes are all there
-    # Orphans are of a batch that is not part of the table's history any more. They are asked for, or left out; None:
-    # they count as any other.
+    # Orphans are of a batch that is no longer part of the table's history. True: only them; False: all others; None:
+    # both.
     orphaned: bool | None = False
 
     @property
@@ -129,7 +129,7 @@ class Selection:
 def literal(value: Any) -> str:
     if isinstance(value, int):
         return str(value)
-    # Compared as a timestamp without any loss; TIMESTAMP '…' is another type to delta-rs, and an error.
+    # A text is compared as a timestamp without loss. TIMESTAMP '…' has another type in delta-rs and fails.
     if isinstance(value, datetime):
         value = value.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return "'" + str(value).replace("'", "''") + "'"
@@ -149,7 +149,7 @@ def broken_file(piece: Slice, *, line: int | None, kind: str, message: str) -> B
 
 
 class QuarantineWriter:
-    """At most one file per task. Nothing is made where there is nothing bad."""
+    """At most one file per task; none if there is no bad record."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class QuarantineWriter:
         return (read_footer(self._store, self._name),)
 
     def abandon(self) -> None:
-        """Nobody will name what was written."""
+        """No commit will name what was written."""
         if self._sink is not None:
             give_up(self._writer, self._sink)
             self._writer = self._sink = None
@@ -229,7 +229,7 @@ def _to_table(rows: list[BadRow], stamp: dict[str, Any]) -> pa.Table:
 
 
 def read_footer(store: Store, name: str) -> DataFile:
-    """What a commit has to know of a file that is already there. FileNotFoundError if it is not."""
+    """What a commit needs to know about an existing file. FileNotFoundError if there is none."""
     info = store.stat(name)
     if info is None:
         raise FileNotFoundError(name)
@@ -260,7 +260,7 @@ def _stats(footer: pq.FileMetaData) -> dict[str, Any]:
 
 
 def _column_stats(footer: pq.FileMetaData, name: str) -> tuple[tuple[str, str] | None, int | None]:
-    """Its smallest and largest value, and how often it is null; None where the footer does not say."""
+    """Smallest and largest value, and how often it is null; None if the footer does not say."""
     if name not in footer.schema.names or not footer.num_row_groups:
         return None, None
     index = footer.schema.names.index(name)

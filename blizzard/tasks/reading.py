@@ -1,4 +1,4 @@
-"""Reading slices block by block: lines into rows, bad lines into the quarantine, every line accounted for."""
+"""Reads slices block by block: good lines become rows, bad lines go to quarantine. Every line is accounted for."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from blizzard.tasks.quarantine import BadRow, QuarantineWriter
 from blizzard.tasks.sorting import BadLine
 from blizzard.tasks.spec import TaskSpec
 
-# How often a task looks whether it is asked to end.
+# How often a task looks for the end marker.
 _LOOK_EVERY_S = 2.0
 
 
@@ -40,7 +40,7 @@ class BrokenFile(Exception):
 
 
 class BadRecordStop(Exception):
-    """A bad record, or one too many, where the policy is to stop."""
+    """A bad record that stops the run: by policy, or because there are too many."""
 
     def __init__(self, failure: TaskFailure) -> None:
         super().__init__(failure.message)
@@ -48,12 +48,12 @@ class BadRecordStop(Exception):
 
 
 class _Progress:
-    """How far one slice has been read, and what became of its lines."""
+    """How far one slice has been read, and what its lines became."""
 
     def __init__(self, piece: Slice, *, broken: str | None = None) -> None:
         self.piece, self.broken = piece, broken
         self.to_record = piece.from_record
-        self.finished = True  # a file with no line left is
+        self.finished = True  # stays so if the file has no line left
         self.rows = self.blank = self.bad = self.cut = 0
 
     def report(self) -> SliceReport:
@@ -73,8 +73,8 @@ class _Progress:
 
 
 class Reading:
-    """Reads slices block by block. Blocks are gathered up to a full one: the parser costs about 2 ms a call
-    (measured), which thousands of small files would pay thousands of times."""
+    """Reads slices block by block. Small blocks are gathered until they have half of `block_bytes`: each call of the
+    parser costs about 2 ms (measured), and thousands of small files would make thousands of calls."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Reading:
         return late or full or self._is_asked_to_end()
 
     def _is_asked_to_end(self) -> bool:
-        """Only once something new was read: an attempt that takes nothing would be made again and again."""
+        """Only after something new was read: an attempt that reads nothing would be repeated for ever."""
         if self._end_marker is None or not self._records or time.monotonic() - self._looked_at < _LOOK_EVERY_S:
             return False
         self._looked_at = time.monotonic()
@@ -122,7 +122,7 @@ class Reading:
         return True
 
     def read(self, piece: Slice) -> None:
-        """Read one slice up to its end or until the budget is used up; at least one block of it is taken."""
+        """Read one slice to its end, or until the budget is used up; at least one block."""
         progress = _Progress(piece)
         self._slices.append(progress)
         try:
@@ -141,7 +141,7 @@ class Reading:
                         break
         except UnreadableSource as e:
             if e.kind == Kind.SOURCE_CHANGED and progress.to_record == 0:
-                self._slices.pop()  # nothing was taken of it: the others need not wait for it
+                self._slices.pop()  # nothing was read from it, so the other slices go on without it
                 self.changed.append(piece.path)
                 return
             raise BrokenFile(piece, e.kind, str(e), progress.to_record) from e
@@ -169,7 +169,7 @@ class Reading:
 
     def _gather(self, progress: _Progress, block: Block) -> None:
         if self._deadline is None and self._budget.seconds is not None:
-            # The box opens at the first new record: skipping what is committed must not use it up.
+            # The time starts with the first new record: skipping committed records must not use it up.
             self._deadline = time.monotonic() + self._budget.seconds
         progress.to_record, progress.finished = block.first_line + block.lines, block.last
         self._records += block.lines
@@ -183,7 +183,7 @@ class Reading:
             self.finish()
 
     def _take(self, parsed: ParsedBlock, gathered: list[tuple[_Progress, Block]]) -> None:
-        """Account for every line of the block, part by part, and pass its rows on."""
+        """Account for every line of the block, part by part, and write its rows."""
         starts = list(accumulate((block.lines for _, block in gathered), initial=0))
         if parsed.lines != starts[-1]:
             raise RuntimeError(f"{starts[-1]} lines became {parsed.lines}")
@@ -206,7 +206,7 @@ class Reading:
     def _complete(
         self, parsed: ParsedBlock, gathered: list[tuple[_Progress, Block]], starts: list[int]
     ) -> tuple[ParsedBlock, pa.Table]:
-        """The rows of the table. A record for which one of its columns cannot be filled is a bad one."""
+        """The rows of the table. A record with a column that cannot be filled is bad."""
         while True:
             row_lines = _row_lines(parsed)
             rows = np.searchsorted(row_lines, starts)
@@ -227,7 +227,7 @@ class Reading:
                 parsed = _without_rows(parsed, e)
 
     def _notice(self, parsed: ParsedBlock) -> None:
-        self.unknown_fields += parsed.unknown  # the parser names a field once, and not without end
+        self.unknown_fields += parsed.unknown  # the parser names each field once, and only a limited number
         if parsed.observed is not None:
             self.observed = parsed.observed if self.observed is None else self.observed.merge(parsed.observed)
         if RESCUED_COLUMN in parsed.table.column_names:
@@ -278,7 +278,7 @@ def find_broken(spec: TaskSpec, pieces: Iterable[Slice]) -> dict[str, BrokenFile
         except UnusableOrigin as e:
             broken[piece.path] = BrokenFile(piece, Kind.BAD_PATH, str(e), piece.from_record)
         except UnreadableSource as e:
-            if e.kind != Kind.SOURCE_CHANGED:  # that is a reason not to read it now, and no damage
+            if e.kind != Kind.SOURCE_CHANGED:  # a changed file is not damaged
                 broken[piece.path] = BrokenFile(piece, e.kind, str(e), max(lines, piece.from_record))
     return broken
 
@@ -290,7 +290,7 @@ def _row_lines(parsed: ParsedBlock) -> Positions:
 def _without_rows(parsed: ParsedBlock, error: UnusableOrigin) -> ParsedBlock:
     """These rows as bad lines."""
     row_lines = _row_lines(parsed)
-    # Where the bytes are is known better where the block is.
+    # `_bad_row` takes the bytes and their place from the block.
     bad = [
         BadLine(index=index, kind=LineKind.MISSING_VALUE, message=str(error), column=error.column, raw=b"", offset=0)
         for index in row_lines[error.rows].tolist()
@@ -319,7 +319,7 @@ def _without_bom(block: Block) -> bytes:
 
 
 def _bad_row(bad: BadLine, piece: Slice, block: Block, index: int) -> BadRow:
-    # The bytes as they are in the file: in joined blocks they stand elsewhere and lack their byte order mark.
+    # The bytes as they are in the file: joined blocks have other offsets and no byte order mark.
     start = 0 if index == 0 else int(block.newlines[index - 1]) + 1
     raw = block.data[start : int(block.newlines[index]) if index < len(block.newlines) else None]
     return BadRow(

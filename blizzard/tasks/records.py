@@ -1,7 +1,7 @@
-"""The reference: what one line of NDJSON means, or why it is not a record.
+"""The reference: what one line of NDJSON means, or why it is not a record. Everything faster must give the same answer.
 
-Everything faster is judged against this module. It never rounds, cuts, wraps or guesses: a value that the
-declared type cannot hold exactly makes the line bad, or is rescued, as the policy says.
+Never cuts, wraps or guesses, and rounds only FLOAT and DOUBLE, to the nearest. A value that its type cannot hold makes
+the line bad, or is rescued, as the policy says.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from blizzard.tasks.values import INTEGER_BITS, SCALARS, to_decimal, to_integer,
 Convert: TypeAlias = Callable[[Any], Any]
 Record: TypeAlias = dict[str, Any]
 Notice: TypeAlias = Callable[[ColumnPath], None]
-# What a line holds that no column takes, and where: while a value is being read, the path within it.
+# Paths and values that no column takes. While a value is being read, the path is relative to it.
 Rescued: TypeAlias = list[tuple[str, Any]]
 
 
 class RecordReader:
-    """Reads one line at a time; values come out as `pyarrow.array` takes them for the Arrow schema.
+    """Reads one line at a time. The values are ready for `pyarrow.array` with the Arrow schema.
 
-    `notice` hears of every undeclared field, on lines that turn out bad too.
+    `notice` is called for every undeclared field that is met, on bad lines too.
     """
 
     def __init__(self, schema: DeltaSchema, policy: ParsePolicy | None = None, notice: Notice | None = None) -> None:
@@ -51,8 +51,8 @@ class RecordReader:
 
 
 class _Misfit(LineError):
-    """A value that its type cannot hold. The field around it is rescued whole, unless it may not be null: then the
-    line is bad, whatever is further out."""
+    """A value that its type cannot hold. The field around it is rescued whole. If that field may not be null, the line
+    is bad, even if a field further out may be null."""
 
     def __init__(self, value: Any, type_name: str, path: ColumnPath) -> None:
         self.may_be_rescued = True
@@ -60,7 +60,7 @@ class _Misfit(LineError):
 
 
 def _put_below(step: str, found: Rescued, start: int) -> None:
-    """What was found from `start` on is inside of this field, element or entry."""
+    """Put this step (a field, element or entry) before the paths of what was found from `start` on."""
     for position in range(start, len(found)):
         path, value = found[position]
         found[position] = (step + ("" if path.startswith("[") else ".") + path, value)
@@ -145,7 +145,7 @@ class _Converters:
             misfit.may_be_rescued &= field.nullable
             if not (misfit.may_be_rescued and self.policy.rescue_values):
                 raise
-            del self.rescued[before:]  # it is in there
+            del self.rescued[before:]  # the whole item is rescued, and contains these
             self.rescued.append((quote_name(name), item))
             return None
         if len(self.rescued) > before:
@@ -198,7 +198,7 @@ def _value_of(item: Any, field: _Field) -> Any:
 
 
 def _scalar(type_name: str, path: ColumnPath, parse: Callable[[Any], Any]) -> Convert:
-    """A converter from a function that answers None, or raises ValueError, for what the type cannot hold."""
+    """Makes a converter from a function that returns None, or raises ValueError, if the type cannot hold the value."""
 
     def convert(value: Any) -> Any:
         try:

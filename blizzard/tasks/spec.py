@@ -1,4 +1,4 @@
-"""What every task of a run is told. It travels to the executors, with the credentials that were given."""
+"""What every task of a run gets. It travels to the executors, with the credentials that were given."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TaskSpec:
     block_bytes: int = _BLOCK_BYTES
     source_access: Access = NO_ACCESS
     table_access: Access = NO_ACCESS
-    quarantine_access: Access | None = None  # None: as to the table
+    quarantine_access: Access | None = None  # None: the same as for the table
 
     @property
     def source(self) -> Store:

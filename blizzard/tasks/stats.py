@@ -1,6 +1,6 @@
-"""Delta file statistics, taken from the Parquet footer the writer has just made.
+"""Makes the Delta statistics of a file from the Parquet footer that was just written.
 
-Bounds must hold for every row or be left out: a wrong bound makes readers skip rows.
+A bound must hold for every row or be left out: a wrong bound makes readers skip rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Leaf:
 
 
 def indexed_leaves(schema: DeltaSchema, limit: int = DEFAULT_INDEXED_COLUMNS) -> tuple[Leaf, ...]:
-    """The columns to describe, in schema order; a negative limit means all of them."""
+    """The columns that get statistics, in schema order; a negative limit means all."""
     leaves = list(_leaves(schema, (), _Counter()))
     return tuple(leaves if limit < 0 else leaves[:limit])
 
@@ -81,8 +81,8 @@ def file_stats(
 ) -> str:
     """The `stats` of one Add action.
 
-    `nested_nulls` counts the null arrays and maps, which no footer tells. `text_bounds` are the bounds of the string
-    columns: a footer leaves out those over 4 KiB, and delta-rs's reader takes a missing bound for "no such row".
+    `nested_nulls` counts the null arrays and maps, which no footer has. `text_bounds` are the bounds of the string
+    columns: a footer leaves out bounds over 4 KiB, and delta-rs's reader takes a missing bound for "no such row".
     """
     lows: dict[str, Any] = {}
     highs: dict[str, Any] = {}
@@ -109,7 +109,7 @@ def _bounds(chunks: Sequence[Any], type_name: str) -> tuple[Any, Any] | None:
     if type_name in _NO_BOUNDS or any(c is None for c in chunks):
         return None
     filled = [c for c in chunks if c.has_min_max]
-    # A row group without bounds is fine only if it has nothing but nulls.
+    # A row group may lack bounds only if it holds nothing but nulls.
     if not filled or any(not c.has_min_max and c.num_values > 0 for c in chunks):
         return None
     low, high = min(c.min for c in filled), max(c.max for c in filled)
@@ -126,7 +126,7 @@ def upper_prefix(text: str) -> str:
     """A short string that sorts at or after this one."""
     end = _PREFIX_CHARS
     while end < len(text) and text[end] == _LAST_CHAR:
-        end += 1  # nothing sorts after the last character but more of them
+        end += 1  # text[:end] + _LAST_CHAR would be a prefix of the text, and sort before it
     return text if end >= len(text) else text[:end] + _LAST_CHAR
 
 
@@ -135,14 +135,14 @@ def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
 
 
 def _branch(tree: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    """The struct a column is in. It is written even when empty: delta-rs's reader takes a missing one for null."""
+    """The struct of a column. It is written even if empty: delta-rs's reader takes a missing one for null."""
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
     return tree
 
 
 def _to_json(value: Any) -> str:
-    """JSON with decimals as exact numbers, which no JSON library here writes."""
+    """JSON with decimals as exact numbers. No JSON library here can write them."""
     match value:
         case dict():
             return "{" + ",".join(f"{orjson.dumps(k).decode()}:{_to_json(v)}" for k, v in value.items()) + "}"

@@ -1,6 +1,6 @@
-"""Strict JSON, one value per line: numbers stay as they are written, objects keep every member.
+"""Strict JSON, one value per line. Numbers stay as written, objects keep every member.
 
-What is JSON and what is not is decided here and nowhere else; what it means for a column is not.
+Decides what is JSON; nothing else does. Does not decide what a value means for a column.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from blizzard.core.bad import NotARecord
 from blizzard.core.kinds import LineKind
 from blizzard.schema import ColumnPath, show_path
 
-# The stdlib parser takes one C frame per level out of Python's 1,000: it gave up at 996 levels from an empty
-# stack. Half of that leaves room for whatever called us.
+# The stdlib parser uses one of Python's 1,000 stack frames per level. With an empty stack it gave up at 996 levels.
+# Half of that leaves room for our callers.
 MAX_NESTING = 500
 
 WHITESPACE = b" \t\r"
 
 _JSON_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-# One escape after the other, so that in \\ud800 the second backslash is not taken for the start of one.
+# Matches escapes one by one, so that in \\ud800 the second backslash does not start an escape.
 _ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(u[dD][89a-fA-F])|.)", re.DOTALL)
 _NOT_A_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 
 
 class LineError(NotARecord):
-    """Why a line is not a record; `column` is the path of the value to blame, if one is."""
+    """Why a line is not a record. `column` is the path of the bad value, if there is one."""
 
     def __init__(self, kind: LineKind, message: str, *, path: ColumnPath = ()) -> None:
         self.kind, self.path = kind, path
@@ -53,7 +53,7 @@ class JsonObject(list[tuple[str, Any]]):
 
 
 class _Mark(str):
-    """A piece of JSON text that is to be written as it is."""
+    """JSON text that is written as it is."""
 
     __slots__ = ()
 
@@ -79,8 +79,8 @@ def parse_json(line: bytes) -> Any:
         raise LineError(LineKind.NOT_UTF8, f"not UTF-8: {error.reason} at byte {error.start}") from None
     if is_too_deep(line):
         raise LineError(LineKind.TOO_DEEP, f"nested more than {MAX_NESTING} levels deep")
-    # The stdlib alone judges the syntax. orjson would refuse a valid number beyond a double's range, such as
-    # one of 400 digits in a field that is not declared; lone surrogates are all that the stdlib lets through.
+    # Only the stdlib judges the syntax. orjson would refuse a valid number beyond a double's range, such as one of
+    # 400 digits in an undeclared field. The stdlib accepts lone surrogates, which are not valid; see below.
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
@@ -96,8 +96,8 @@ def is_too_deep(line: bytes) -> bool:
     """Whether arrays and objects are nested deeper than allowed, the record itself being level 1."""
     if line.count(b"[") + line.count(b"{") <= MAX_NESTING:
         return False
-    # Latin-1 keeps every byte apart. Where the line is not JSON this may see the strings wrong, but only
-    # after the point where a parser has given up.
+    # Latin-1 keeps every byte apart. If the line is not JSON, strings may be seen wrong, but only after the point
+    # where a parser gives up.
     bare = _JSON_STRING.sub("", line.decode("latin-1")).encode("latin-1")
     depth = 0
     for bracket in bare.translate(None, _NOT_A_BRACKET):
@@ -144,7 +144,7 @@ def json_text(value: Any, limit: int = 80) -> str:
 
 
 def _render(value: Any, room: int) -> str:
-    """JSON text, whole up to `room` characters. Each level writes one at least, so it never goes deep."""
+    """JSON text, complete up to `room` characters. Each level writes at least one character, so it never goes deep."""
     if room < 0:
         return ""
     match value:

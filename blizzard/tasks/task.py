@@ -1,9 +1,8 @@
-"""One task: stream its slices, write Parquet, report what was read and written.
+"""One task: reads its slices, writes Parquet, reports what was read and written.
 
-A bad record goes where the policy says. A file that breaks takes nothing else down: what it gave is dropped, and the
-other slices are read once more without it. What stops the run ends the task with a failure in its report: running it
-again would not help. Anything else raises, so that Spark runs the task again; what the failed attempt wrote is never
-named by anyone.
+A bad record goes where the policy says. A broken file does not stop the others: its rows are dropped, and the other
+slices are read once more without it. If a retry would not help, the task ends with a failure in its report. Any other
+error is raised, so that Spark runs the task again. No commit ever names what a failed attempt wrote.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from blizzard.tasks.quarantine import QuarantineWriter, broken_file
 from blizzard.tasks.reading import BadRecordStop, BrokenFile, Reading, find_broken
 from blizzard.tasks.spec import TaskSpec
 
-# Nothing is wrong with the bytes: rights, a full table of open files, or a setting. Giving the file up would lose it.
+# The bytes may be fine: it is about rights, too many open files, or a setting. Giving up the file would lose it.
 _LEFT_TO_THE_NEXT_RUN = (Kind.UNREADABLE, Kind.WRONG_COMPRESSION, Kind.UNAVAILABLE, Kind.ARCHIVED)
 _STILL_ARRIVING_S = 60
 
 
 def open_outputs(spec: TaskSpec, ticket: BatchTicket, part: str) -> tuple[RowWriter, QuarantineWriter]:
-    """Where the rows and the bad records of one attempt go, under a name that no other attempt has."""
+    """Writers for the rows and the bad records of one attempt, with a name that no other attempt has."""
     name = f"blizzard-{spec.run_id}-{ticket.sequence:08d}-{part}-{os.urandom(6).hex()}"
     writer = open_writer(
         spec.layout,
@@ -50,7 +49,7 @@ def open_outputs(spec: TaskSpec, ticket: BatchTicket, part: str) -> tuple[RowWri
 
 
 def end_marker(spec: TaskSpec, ticket: BatchTicket) -> str:
-    """While there is a file of this name beside the table's, tasks of the batch stop at the next record boundary."""
+    """While a file of this name is in the table's folder, tasks of the batch stop at the next record boundary."""
     return f"_blizzard-end-{spec.run_id}-{ticket.sequence:08d}"
 
 
@@ -67,7 +66,7 @@ def run_task(spec: TaskSpec, plan: TaskPlan, ticket: BatchTicket) -> TaskReport:
             if spec.bad.files == "fail" or e.kind in (Kind.SOURCE_CHANGED, Kind.BEYOND_END):
                 return _failed(plan, TaskFailure(kind=e.kind, path=e.piece.path, line=None, message=str(e)))
             if not broken:
-                # All of them now: to find one in each attempt would read everything as often as there are.
+                # Find all broken files now. One per attempt would read everything again for each of them.
                 broken = find_broken(spec, plan.slices[plan.slices.index(e.piece) + 1 :])
             broken[e.piece.path] = e
         except BadRecordStop as e:
@@ -75,7 +74,7 @@ def run_task(spec: TaskSpec, plan: TaskPlan, ticket: BatchTicket) -> TaskReport:
 
 
 def _written_to(spec: TaskSpec, said: str) -> str:
-    """Which of the two places an error is about; one in the middle of a file names neither."""
+    """Which of the two places an error is about. Both, if its text names neither."""
     roots = (spec.quarantine_root, spec.table_root)
     return next((root for root in roots if root in said), " or ".join(reversed(roots)))
 
@@ -85,7 +84,7 @@ def _failed(plan: TaskPlan, failure: TaskFailure) -> TaskReport:
 
 
 def _attempt(spec: TaskSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[str, BrokenFile]) -> TaskReport:
-    """Everything but the files that are known to break. Those are finished as they are, or left to the next run."""
+    """Reads everything but the files that are known to be broken. Those are given up or left to the next run."""
     writer, quarantine = open_outputs(spec, ticket, f"{plan.slot:04d}")
     stamp = stamp_of(spec, ticket)
     reading = Reading(spec, plan.budget, stamp, writer, quarantine, end_marker=end_marker(spec, ticket))
@@ -114,7 +113,7 @@ def _attempt(spec: TaskSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[s
     except OSError as e:
         writer.abandon()
         quarantine.abandon()
-        # Files of the source that cannot be opened are broken files by now: this is about those that are written.
+        # Source files that cannot be opened raise BrokenFile, so this error is about a file being written.
         reason = failure_to_write(e, _written_to(spec, str(e)))
         if reason is None:
             raise
@@ -141,13 +140,13 @@ def _is_tried_again(broken: BrokenFile, spec: TaskSpec) -> bool:
 
 
 def _quarantine_whole(reading: Reading, quarantine: QuarantineWriter, piece: Slice, kind: str) -> None:
-    """Not a line of it is read: the policy for such files is to leave them to a person."""
+    """No line of it is read: by policy a person decides about such files."""
     reading.add_broken(piece, kind)
     message = f"the file is {kind}, and such files are not read (see late_files.policy, rewritten_files.policy)"
     quarantine.add(broken_file(piece, line=None, kind=kind, message=message))
 
 
 def _give_up(reading: Reading, quarantine: QuarantineWriter, piece: Slice, broken: BrokenFile) -> None:
-    """Nothing of the file in this batch; what earlier batches took stays, and the ledger says where it broke."""
+    """Take nothing of the file in this batch. What earlier batches took stays; the ledger says where it broke."""
     reading.add_broken(piece, f"{broken.kind} after line {broken.lines_read}")
     quarantine.add(broken_file(piece, line=broken.lines_read, kind=broken.kind, message=str(broken)))

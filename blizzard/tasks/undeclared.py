@@ -1,4 +1,4 @@
-"""A look at the undeclared fields of lines, without reading them as the reference does."""
+"""Finds the undeclared fields of lines, faster than the reference."""
 
 from __future__ import annotations
 

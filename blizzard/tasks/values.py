@@ -1,6 +1,6 @@
-"""What one scalar of JSON is worth in each type, or that the type cannot hold it.
+"""Converts one JSON scalar into each type, or says that the type cannot hold it.
 
-Nothing here rounds, cuts, wraps or guesses (floating point alone rounds, to the nearest).
+Never cuts, wraps or guesses. Only floating point rounds, to the nearest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 
 _DAY, _ZONE = r"(\d{4})-(\d\d)-(\d\d)", r"(Z|[+-]\d\d(?::?\d\d)?)?"
 _CLOCK = r"[T ](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d+))?)?)?"
-# How the text of a value looks; whether such a day exists is another question. The syntax is RE2's too.
+# The form of the text only, not whether such a day exists. The syntax is valid in RE2 too.
 PATTERNS = {"date": _DAY, "timestamp": f"{_DAY}(?:{_CLOCK}{_ZONE})?", "timestamp_ntz": f"{_DAY}(?:{_CLOCK})?"}
 
 _DATE, _TIMESTAMP, _TIMESTAMP_NTZ = (re.compile(pattern, re.ASCII) for pattern in PATTERNS.values())
@@ -68,7 +68,7 @@ def to_decimal(value: Any, precision: int, scale: int) -> Decimal | None:
     if not significant:
         return Decimal(0)
     exponent_digits = exponent.lstrip("+-0")
-    # A billion digits do not fit in a line, so an exponent of ten digits can never be made good.
+    # A line cannot hold a billion digits, so an exponent of ten digits never fits.
     if len(significant) > precision or len(exponent_digits) > 9:
         return None
     power = int(exponent) - len(fraction) + len(digits) - len(significant)
@@ -97,7 +97,7 @@ def _to_binary(value: Any) -> bytes | None:
 
 
 def from_base64(text: str) -> bytes | None:
-    """The bytes whose one canonical base64 form this is. Decoders skip what they do not know; we do not."""
+    """The bytes, if the text is their one canonical base64 form. Decoders skip unknown characters; this does not."""
     try:
         content = binascii.a2b_base64(text)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Rows into Parquet files of about the target size, each with its Delta statistics.
+"""Writes rows into Parquet files of about the target size, each with its Delta statistics.
 
-Small sources share a file. A file is finished only when it is closed and, on local disk, on the disk: the commit
-that names it may be the only thing that survives a power cut.
+Small sources share a file. On local disk a file is finished only when its bytes are on the disk: a power cut must not
+keep a commit and lose the file it names.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from blizzard.store.files import Sink, Store
 from blizzard.tasks.partitions import PartitionValues, partition_folder
 from blizzard.tasks.stats import Leaf, file_stats
 
-# Arrow bytes per row group: large enough to compress well, small enough to keep a worker flat.
+# Arrow bytes per row group: large enough to compress well, small enough for a worker's memory.
 _ROW_GROUP_BYTES = 32 * 1024 * 1024
 _SAMPLE_ROWS = 4096
-# Arrow takes about this many times the room of the Parquet it becomes.
+# Arrow data takes about this many times the space of its Parquet.
 _SHRINKS = 4
 
 
 def row_group_bytes(target_bytes: int) -> int:
-    """Arrow bytes that become one row group: a small target is met only if row groups are smaller still."""
+    """Arrow bytes that become one row group. To meet a small target, row groups must be even smaller."""
     return min(_ROW_GROUP_BYTES, max(1, target_bytes * _SHRINKS // 2))
 
 
@@ -54,7 +54,7 @@ class ParquetRoller:
         partition: PartitionValues = (),
         before_open: Callable[[], None] | None = None,
     ) -> None:
-        """`before_open` is called before a file is opened, so that others can be finished first."""
+        """`before_open` is called before a file is opened, so that other files can be finished first."""
         self._store, self._folder = store, partition_folder(partition)
         self._name_prefix, self._codec, self._partition = name_prefix, codec, partition
         self._schema, self._leaves, self._target_bytes = schema, leaves, target_bytes
@@ -69,7 +69,7 @@ class ParquetRoller:
 
     @property
     def written_bytes(self) -> int:
-        """Parquet bytes so far, counting what is buffered at the size it will about have."""
+        """Parquet bytes so far, with an estimate for what is buffered."""
         current = self._open.size_bytes if self._open is not None else 0
         return self._finished_bytes + current + about_parquet_bytes(self._buffer_bytes)
 
@@ -97,7 +97,7 @@ class ParquetRoller:
         return tuple(self.files)
 
     def abandon(self) -> None:
-        """Nobody will name these files."""
+        """No commit will name these files."""
         if self._open is not None:
             self._open.abandon()
             self._open = None
@@ -122,7 +122,7 @@ class ParquetRoller:
         return _OpenFile(self._store, name, self._schema, self._codec, dictionary)
 
     def finish_file(self) -> None:
-        """End the file that is open; what is buffered goes into the next one."""
+        """Finish the open file; what is buffered goes into the next one."""
         if self._open is None:
             return
         reach("task.before_parquet_close")
@@ -132,7 +132,7 @@ class ParquetRoller:
 
 
 def sync_folders(store: Store, files: Sequence[DataFile]) -> None:
-    """Put the names of these files on the disk, and those of every folder on the way to them."""
+    """Force the names of these files, and of every folder on the way to them, onto the disk."""
     folders = {""}
     for folder in {os.path.dirname(file.path) for file in files}:
         while folder not in folders:
@@ -197,16 +197,16 @@ class _OpenFile:
 
 
 def give_up(writer: Any, sink: Sink) -> None:
-    """End a file that nobody will name. The disk may be full: then its end cannot be written, and need not be."""
+    """Abort a file that no commit will name. If the disk is full its end cannot be written, and need not be."""
     if writer is not None:
         with suppress(Exception):
             writer.close()
-        writer.is_open = False  # else it tries once more when it is collected, and prints a traceback
+        writer.is_open = False  # otherwise it tries again when it is garbage-collected, and prints a traceback
     sink.abort()
 
 
 def _column(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
-    """A column, or a field of a struct, null wherever one of its parents is."""
+    """A column, or a field of a struct; null where one of its parents is null."""
     column = table[path[0]]
     for name in path[1:]:
         column = pc.struct_field(column, [column.type.get_field_index(name)])
@@ -216,8 +216,8 @@ def _column(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
 def columns_worth_a_dictionary(table: pa.Table) -> list[str]:
     """The Parquet columns whose values repeat, judged by the first rows of the file.
 
-    Measured on nested events: a dictionary for every column 0.24 s per 65 MB of JSON, for none 0.20 s and a fifth more
-    bytes, for these 0.15 s and the fewest bytes.
+    Measured on nested events, per 65 MB of JSON: a dictionary for every column took 0.24 s; for none 0.20 s and a fifth
+    more bytes; for these 0.15 s and the fewest bytes.
     """
     return [
         path for column in table.schema for path in _repeating(table[column.name].slice(0, _SAMPLE_ROWS), column.name)
@@ -238,6 +238,6 @@ def _repeating(values: Any, path: str) -> Iterator[str]:
         yield from _repeating(values.flatten()[:_SAMPLE_ROWS], f"{path}.list.element")
     elif not pa.types.is_boolean(kind) and len(values):
         share = pc.count_distinct(values, mode="all").as_py() / len(values)
-        # A string costs more to write than its index; a number hardly does, so it has to repeat a lot.
+        # A string costs more to write than its index. A number hardly does, so numbers must repeat a lot.
         if share <= (0.5 if pa.types.is_string(kind) or pa.types.is_binary(kind) else 0.02):
             yield path

@@ -1,1 +1,1 @@
-"""What tests stand on: fault points, in-memory ports, the model of the whole."""
+"""For tests and the demo: in-memory ports, changed positions, sample events. Product code never imports this."""

@@ -1,7 +1,7 @@
-"""In-memory ports: a source, a Delta table and an ingestor that obey the same rules as the real ones.
+"""In-memory ports (source, table, quarantine, ingestor, background, clock) that obey the same rules as the real ones.
 
-The real driver code runs on them. A `Fault` may strike at every step; what it may do there is what a real network,
-disk or second driver could do.
+The real driver code runs on them. A `Fault` is called at every step, and may do there what a real network, disk or
+second driver could do.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ IDENTITY = SourceIdentity(root="mem:///source", pattern="*")
 
 
 class Crash(BaseException):
-    """The process is gone. Nothing may catch this."""
+    """The process has died. Nothing may catch this."""
 
 
 class ConflictError(Exception):
@@ -64,7 +64,7 @@ Fault = Callable[[str], None]
 
 @dataclass
 class World:
-    """What outlives a process: source files, uncommitted Parquet, and the log."""
+    """What outlives a process: source files, Parquet, the quarantine, the log and the clock."""
 
     sources: dict[str, list[Line]] = field(default_factory=dict)
     parquet: dict[str, list[int]] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class World:
         return [row for _, adds in self.log for path in adds for row in self.parquet[path]]
 
     def committed_slices(self) -> list[int | str]:
-        """The records of the ledgers' slices, good and bad, straight from the source files; and what broke."""
+        """All records of the slices in the ledgers, good and bad, from the source files; and the broken files."""
         ids: list[int | str] = []
         for commit, _ in self.log:
             ledger = decode_ledger(commit.user_metadata)
@@ -132,7 +132,7 @@ class MemorySource:
         return Listed(files=files, at_ms=at_ms, is_full=False)
 
     def finish_asides(self, names: Sequence[str]) -> Sequence[str]:
-        del names  # nothing is ever taken aside
+        del names  # no file is ever taken aside here
         return ()
 
     def now_ms(self) -> int:
@@ -236,7 +236,7 @@ class MemoryPlace:
 
 @dataclass
 class MemoryQuarantine:
-    """As the real one: asks the table's own Txn before and after, and takes no exception for an answer."""
+    """Like the real one: checks the table's own Txn before each attempt, and decides nothing by an exception."""
 
     world: World
     fault: Fault = no_fault
@@ -284,7 +284,7 @@ class MemoryQuarantine:
         return len(self.world.quarantine)
 
 
-# How many lines of a slice an attempt takes, given how many are left of it; a task takes at least one.
+# How many lines of a slice an attempt takes, given how many are left. A task takes at least one.
 Appetite = Callable[[int], int]
 
 
@@ -312,7 +312,7 @@ class MemoryIngestor:
         self.fault("before_ingest")
         reports = []
         for task in plan.tasks:
-            self._attempt(task.slices, task.budget)  # a failed attempt leaves files that nobody names
+            self._attempt(task.slices, task.budget)  # a failed attempt leaves files that no commit names
             reports.append(self._attempt(task.slices, task.budget, slot=task.slot))
             self.fault("between_tasks")
         self.fault("after_ingest")
@@ -375,7 +375,7 @@ def _data_file(path: str, rows: int) -> DataFile:
 
 
 class MemoryBackground:
-    """Commits that run at once, or only when somebody waits for them: the two ends of what a thread may do."""
+    """Commits run at once, or only when somebody waits for them: the two extremes of a real thread."""
 
     def __init__(self, at_once: Callable[[], bool]) -> None:
         self._at_once = at_once
@@ -396,11 +396,11 @@ class MemoryPending(Generic[Result]):
 
     def run(self) -> None:
         if self._before is not None:
-            self._before.run()  # one thread: in the order they were given
+            self._before.run()  # in the order they were given, as on one thread
         if self._outcome is None:
             try:
                 self._outcome = self._commit()
-            except Exception as e:  # a Crash goes through: the process is gone
+            except Exception as e:  # not a Crash: the process has died
                 self._outcome = e
 
     def done(self) -> bool:

@@ -1,4 +1,4 @@
-"""Positions changed by the name of one field, whichever part of the position it is in."""
+"""Changes a position by the names of its fields, in whichever part of the position they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deterministic NDJSON: the same events, byte for byte, on every machine. For the demo and the tests.
+"""Deterministic NDJSON for the demo and the tests: the same events, byte for byte, on every machine.
 
 python -m blizzard.testing.samples OUT --files 8 --records 20000
 """

@@ -51,7 +51,7 @@ def test_one_run_at_a_time_and_the_task_waits_for_its_job(told: Any, dag: str) -
         ("fenced", "fail: blizzard: no reason was given [fenced]", True),
         ("temporary", "retry: blizzard: no reason was given [spark_job]", True),
         ("lost", "retry: blizzard: the driver ended before it could say why: there is no summary", False),
-        ("silent", "fail: blizzard: the job is said to have succeeded, but there is no summary", False),
+        ("silent", "fail: blizzard: the service says that the job succeeded, but there is no summary", False),
         ("stale", "retry: blizzard: the driver ended before it could say why: the summary at", False),
     ],
 )

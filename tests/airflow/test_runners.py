@@ -68,5 +68,5 @@ def test_a_databricks_job_takes_no_options_it_would_lose() -> None:
     runner = DatabricksJob(job_id="1", summary_dir="s")
     plain = Ingest(source="a", table="b", pipeline="p")
     assert runner.job_parameters(plain) == {"source": "a", "table": "b", "pipeline": "p"}
-    with pytest.raises(ValueError, match="in its own definition"):
+    with pytest.raises(ValueError, match="into the definition of the existing Databricks job"):
         runner.job_parameters(EVENTS)

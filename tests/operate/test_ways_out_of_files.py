@@ -265,7 +265,7 @@ def test_too_many_held_files(tmp_path: Path, shell: Shell, way: str) -> None:
     write_ids(tmp_path / "src/c.ndjson", 3, 6)
     held = ("--set", "limits.max_held_files=1")
     said = stopped(shell.run("--pipeline", "p", *held), 5, "too_many_held_files")
-    assert "Mend or move them, or raise the limit" in said.last["error"]
+    assert "Fix or move them, or raise the limit" in said.last["error"]
     assert ids(shell.table) == list(range(6))
     for path, content in whole.items():
         path.write_bytes(content) if way == "mend" else path.rename(tmp_path / path.name) if way == "move" else None

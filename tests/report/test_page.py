@@ -227,7 +227,7 @@ def test_every_chart_has_a_bar_for_each_commit_and_says_what_it_shows() -> None:
         ({"is_cut": True, "commits_read": 500, "oldest_read": 9}, "What is older than version 9 is left out"),
         ({"oldest_read": 7}, "The log begins at version 7"),
         ({"pipelines": (pipeline(commits=()),)}, "None of the commits that were read is this pipeline"),
-        ({"pipelines": (pipeline(commits=(), position=None),)}, "A start now"),
+        ({"pipelines": (pipeline(commits=(), position=None),)}, "Next start"),
         ({"pipelines": (pipeline(commits=(row(1, sequence=None, at_ms=10**18),)),)}, "1000000000000000000 ms"),
     ],
 )

@@ -214,7 +214,7 @@ def test_a_source_of_which_nothing_is_of_use_is_an_error(tmp_path: Path) -> None
     write(tmp_path, a=b"x\ny\n")
     (tmp_path / "b.ndjson.gz").write_bytes(b"no gzip")
     with pytest.raises(
-        BadData, match=r"2 lines and 1 file looked at, none of use. The first: a.ndjson line 1: "
+        BadData, match=r"2 lines and 1 file looked at, none could be used. The first: a.ndjson line 1: "
     ) as error:
         infer(tmp_path)
     assert error.value.kind == "nothing_to_infer_from"

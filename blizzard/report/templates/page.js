@@ -1,5 +1,5 @@
 "use strict";
-// The page says everything without this: here are only nicer tooltips, and the buttons and the pulse of a live page.
+// The page shows everything without this script. It adds nicer tooltips, and the buttons and updates of a live page.
 (() => {
   const tip = document.getElementById("tip");
 
@@ -34,9 +34,9 @@
     return h ? `${h} h ${m} min` : m ? `${m} min ${s} s` : `${s} s`;
   };
 
-  // A page that was opened with a password in its address cannot fetch by a relative one.
+  // A page that was opened with a password in its address cannot fetch relative addresses.
   const at = (path) => location.origin + path;
-  let heard = null; // what the run said last, so that it does not wipe away what a button was told
+  let heard = null; // the run's last error: shown once, so that it does not overwrite the answer to a button
 
   const show = (status) => {
     const state = document.getElementById("state");
@@ -67,7 +67,7 @@
     }
     if (action === "stop" && !confirm("Stop this run? What it has read is committed first.")) return;
     try {
-      // A header takes bytes, one a character.
+      // A header takes one byte per character.
       const bytes = String.fromCharCode(...new TextEncoder().encode(token ? token.value : ""));
       const headers = needsToken ? { Authorization: "Bearer " + bytes } : {};
       const answer = await fetch(at("/" + action), { method: "POST", headers, redirect: "error" });
