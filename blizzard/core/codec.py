@@ -16,6 +16,20 @@ from typing import Any
 
 import orjson
 
+from blizzard.core.fields import (
+    MAX_INTEGER,
+    CodecError,
+    WrongType,
+    flag,
+    integer,
+    integer_or_none,
+    missing_or_wrong,
+    object_of,
+    range_or_none,
+    text,
+    text_map,
+    text_or_none,
+)
 from blizzard.core.names import is_below, is_name
 from blizzard.core.position import (
     FINISHED,
@@ -39,15 +53,7 @@ FENCE_PREFIX = "blizzard-fence:"
 QUARANTINE_PREFIX = "blizzard-dlq:"
 HEAD_PREFIX = "blizzard-dlq-head:"
 MAX_APP_ID_BYTES = 256 * 1024
-_DIGEST = re.compile(r"[0-9a-f]{1,16}:[0-9a-f]{1,16}")
 NEWEST_VERSION = 2
-_MAX_INTEGER = 2**63 - 1  # no column and no Txn can hold more
-
-
-class CodecError(Exception):
-    """A payload that cannot be trusted. `kind` says which check it failed."""
-
-    kind = "payload"
 
 
 class PayloadTooLarge(CodecError):
@@ -70,16 +76,8 @@ class UnknownVersion(CodecError):
     kind = "payload_version"
 
 
-class MissingField(CodecError):
-    kind = "payload_missing_field"
-
-
 class UnknownField(CodecError):
     kind = "payload_unknown_field"
-
-
-class WrongType(CodecError):
-    kind = "payload_wrong_type"
 
 
 class BadChecksum(CodecError):
@@ -115,7 +113,7 @@ def encode_position(position: Position) -> str:
     fields["checksum"] = checksum_of(fields)
     app_id = PREFIX + base64.b64encode(orjson.dumps(fields)).decode("ascii")
     if len(app_id) > MAX_APP_ID_BYTES:
-        raise PayloadTooLarge(f"checkpoint payload is {len(app_id)} bytes, the limit is {MAX_APP_ID_BYTES}")
+        raise PayloadTooLarge(f"the payload is {len(app_id)} bytes, the limit is {MAX_APP_ID_BYTES}")
     return app_id
 
 
@@ -123,13 +121,13 @@ def decode_position(app_id: str) -> Position | RustPosition:
     fields = decode_json(app_id)
     match fields.get("schema_version"):
         case bool() | None:
-            raise _missing_or_wrong(fields, "schema_version", "an integer")
+            raise missing_or_wrong(fields, "schema_version", "an integer")
         case 1:
             return _decode_v1(fields)
         case 2:
             return _decode_v2(fields)
         case int() as version:
-            raise UnknownVersion(f"checkpoint schema_version {version} is not known; a newer blizzard wrote it")
+            raise UnknownVersion(f"schema_version {version} is not known; a newer blizzard wrote it")
         case _:
             raise WrongType("schema_version is not an integer")
 
@@ -141,20 +139,20 @@ def decode_json(app_id: str) -> dict[str, Any]:
     if not app_id.startswith(PREFIX):
         raise NotAPayload(f"appId does not begin with {PREFIX!r}")
     if len(app_id) > MAX_APP_ID_BYTES:
-        raise PayloadTooLarge(f"checkpoint payload is {len(app_id)} bytes, the limit is {MAX_APP_ID_BYTES}")
+        raise PayloadTooLarge(f"the payload is {len(app_id)} bytes, the limit is {MAX_APP_ID_BYTES}")
     encoded = app_id[len(PREFIX) :]
     try:
         if len(encoded) % 4:  # b64decode accepts surplus padding
-            raise BadBase64("checkpoint payload is not base64: its length is not a multiple of four")
+            raise BadBase64("the payload is not base64: its length is not a multiple of four")
         raw = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError) as e:
-        raise BadBase64(f"checkpoint payload is not base64: {e}") from e
+        raise BadBase64(f"the payload is not base64: {e}") from e
     try:
         fields = orjson.loads(raw)
     except orjson.JSONDecodeError as e:
-        raise BadJson(f"checkpoint payload is not JSON: {e}") from e
+        raise BadJson(f"the payload is not JSON: {e}") from e
     if not isinstance(fields, dict):
-        raise WrongType("checkpoint payload is not a JSON object")
+        raise WrongType("the payload is not a JSON object")
     return fields
 
 
@@ -225,7 +223,7 @@ def checksum_of(fields: Mapping[str, Any]) -> str:
 def _decode_v1(fields: dict[str, Any]) -> RustPosition:
     return RustPosition(
         marks=_marks(fields, versions={}),
-        delta_version=_integer(fields, "delta_version", at_least=-1),
+        delta_version=integer(fields, "delta_version", at_least=-1),
     )
 
 
@@ -253,81 +251,81 @@ _V2_FIELDS = frozenset(
 def _decode_v2(fields: dict[str, Any]) -> Position:
     unknown = sorted(fields.keys() - _V2_FIELDS)
     if unknown:
-        raise UnknownField(f"checkpoint has a field this version does not know: {unknown[0]}")
-    checksum = _text(fields, "checksum")
-    source = _object(fields, "source")
-    marks_per = _text(source, "marks_per") if "marks_per" in source else None
+        raise UnknownField(f"it has a field that this version does not know: {unknown[0]}")
+    checksum = text(fields, "checksum")
+    source = object_of(fields, "source")
+    marks_per = text(source, "marks_per") if "marks_per" in source else None
     position = Position(
-        pipeline=_text(fields, "pipeline"),
-        sequence=_integer(fields, "sequence", at_least=1),
-        run_id=_text(fields, "run_id"),
-        batch_id=_text(fields, "batch_id"),
-        taken_at_ms=_integer(fields, "taken_at_ms"),
-        source=SourceIdentity(root=_text(source, "root"), pattern=_text(source, "pattern"), marks_per=marks_per),
+        pipeline=text(fields, "pipeline"),
+        sequence=integer(fields, "sequence", at_least=1),
+        run_id=text(fields, "run_id"),
+        batch_id=text(fields, "batch_id"),
+        taken_at_ms=integer(fields, "taken_at_ms"),
+        source=SourceIdentity(root=text(source, "root"), pattern=text(source, "pattern"), marks_per=marks_per),
         marks=replace(
-            _named_marks(_marks(fields, versions=_object(fields, "file_versions"))),
-            prefix_marks=_text_map(fields, "prefix_marks"),
+            _named_marks(_marks(fields, versions=object_of(fields, "file_versions"))),
+            prefix_marks=text_map(fields, "prefix_marks"),
             marks_per=marks_per,
         ),
         on=PlannedOn(
-            table_id=_text(fields, "table_id"),
-            delta_version=_integer(fields, "delta_version"),
-            schema_fingerprint=_text(fields, "schema_fingerprint"),
-            add_path=_text_or_none(fields, "add_path"),
-            removed_path=_text(fields, "removed_path") if "removed_path" in fields else None,
+            table_id=text(fields, "table_id"),
+            delta_version=integer(fields, "delta_version"),
+            schema_fingerprint=text(fields, "schema_fingerprint"),
+            add_path=text_or_none(fields, "add_path"),
+            removed_path=text(fields, "removed_path") if "removed_path" in fields else None,
         ),
-        begun=Begun(start_from=_text_or_none(fields, "start_from"), reads_again=_flag(fields, "reads_again")),
+        begun=Begun(start_from=text_or_none(fields, "start_from"), reads_again=flag(fields, "reads_again")),
         seen=_seen(fields),
         quarantine=ForQuarantine(
             pending=_names_below(fields, "pending_quarantine"),
-            replayed=_text_map(fields, "replayed"),
-            rolled_back=_range_or_none(fields, "rolled_back"),
+            replayed=text_map(fields, "replayed"),
+            rolled_back=range_or_none(fields, "rolled_back"),
             head=_head_or_none(fields),
         ),
         cleaned=Cleaned(
-            done_through=_integer(fields, "cleaned_through"), due_through=_integer(fields, "cleaning_through")
+            done_through=integer(fields, "cleaned_through"), due_through=integer(fields, "cleaning_through")
         ),
     )
     if checksum != checksum_of({name: value for name, value in fields.items() if name != "checksum"}):
-        raise BadChecksum("checkpoint payload was changed after it was written: its checksum does not fit")
+        raise BadChecksum("the payload was changed after it was written: its checksum does not fit")
     return position
 
 
 def _seen(fields: dict[str, Any]) -> Seen:
     return Seen(
-        held_back=_named(_text_map(fields, "held_back"), "held_back"),
-        list_from=_text_map(fields, "list_from"),
-        relist_watermark_ms=_integer_or_none(fields, "relist_watermark_ms"),
-        relist_names=_integer_or_none(fields, "relist_names"),
+        held_back=_named(text_map(fields, "held_back"), "held_back"),
+        list_from=text_map(fields, "list_from"),
+        relist_watermark_ms=integer_or_none(fields, "relist_watermark_ms"),
+        relist_names=integer_or_none(fields, "relist_names"),
         young_names=_digest_or_none(fields, "young_names"),
         settled_names=_digest_or_none(fields, "settled_names") if "settled_names" in fields else None,
-        names_compared_ms=_integer(fields, "names_compared_ms") if "names_compared_ms" in fields else None,
-        late_from_ms=_integer(fields, "late_from_ms"),
+        names_compared_ms=integer(fields, "names_compared_ms") if "names_compared_ms" in fields else None,
+        late_from_ms=integer(fields, "late_from_ms"),
     )
 
 
 def _head_or_none(fields: dict[str, Any]) -> QuarantineHead | None:
     if "quarantine_head" not in fields:
         return None  # nothing was ever bad, or an older version wrote it
-    head = _object(fields, "quarantine_head")
+    head = object_of(fields, "quarantine_head")
     unknown = sorted(head.keys() - {"batch_id", "sequence", "previous", "table_id"})
     if unknown:
-        raise UnknownField(f"checkpoint has a field this version does not know: quarantine_head.{unknown[0]}")
+        raise UnknownField(f"it has a field that this version does not know: quarantine_head.{unknown[0]}")
     return QuarantineHead(
-        batch_id=_text(head, "batch_id"),
-        sequence=_integer(head, "sequence", at_least=1),
-        previous=_text_or_none(head, "previous"),
-        table_id=_text_or_none(head, "table_id"),
+        batch_id=text(head, "batch_id"),
+        sequence=integer(head, "sequence", at_least=1),
+        previous=text_or_none(head, "previous"),
+        table_id=text_or_none(head, "table_id"),
     )
 
 
 def _marks(fields: dict[str, Any], *, versions: Mapping[str, Any]) -> Marks:
-    marks = _object(fields, "source_state")
-    files = {path: _progress(path, value, versions.get(path)) for path, value in _object(marks, "files").items()}
+    marks = object_of(fields, "source_state")
+    files = {path: _progress(path, value, versions.get(path)) for path, value in object_of(marks, "files").items()}
     strays = versions.keys() - files.keys()
     if strays:
         raise WrongType(f"file_versions names {min(strays)!r}, which is not in files")
-    return Marks(files=files, last_committed_file=_text_or_none(marks, "last_committed_file"))
+    return Marks(files=files, last_committed_file=text_or_none(marks, "last_committed_file"))
 
 
 def _progress(path: str, value: Any, version: Any) -> FileProgress:
@@ -335,75 +333,21 @@ def _progress(path: str, value: Any, version: Any) -> FileProgress:
         case "Finished" if version is None:
             return FINISHED
         case {"RecordsRead": int() as records, **rest} if not rest and not isinstance(records, bool):
-            if not 0 <= records <= _MAX_INTEGER:
+            if not 0 <= records <= MAX_INTEGER:
                 raise WrongType(f"RecordsRead of {path!r} is out of range")
             if version is None:
                 return RecordsRead(records=records)
             if not isinstance(version, dict):
                 raise WrongType(f"file_versions of {path!r} is not an object")
-            return RecordsRead(records=records, size_bytes=_integer(version, "size"), etag=_text(version, "etag"))
+            return RecordsRead(records=records, size_bytes=integer(version, "size"), etag=text(version, "etag"))
         case _:
             raise WrongType(f'files[{path!r}] is neither "Finished" nor {{"RecordsRead": n}}')
 
 
-def _missing_or_wrong(fields: Mapping[str, Any], name: str, wanted: str) -> CodecError:
-    if name not in fields:
-        return MissingField(f"checkpoint has no {name}")
-    return WrongType(f"checkpoint field {name} is not {wanted}")
-
-
-def _integer(fields: Mapping[str, Any], name: str, *, at_least: int = 0) -> int:
-    value = fields.get(name)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise _missing_or_wrong(fields, name, "an integer")
-    if not at_least <= value <= _MAX_INTEGER:
-        raise WrongType(f"checkpoint field {name} is {value}, not from {at_least} to {_MAX_INTEGER}")
-    return value
-
-
-def _integer_or_none(fields: Mapping[str, Any], name: str) -> int | None:
-    return None if name in fields and fields[name] is None else _integer(fields, name)
-
-
-def _range_or_none(fields: Mapping[str, Any], name: str) -> tuple[int, int] | None:
-    match fields.get(name):
-        case None if name in fields:
-            return None
-        case [int() as first, int() as last] if 0 < first <= last <= _MAX_INTEGER and type(first) is type(last) is int:
-            return first, last
-        case _:
-            raise _missing_or_wrong(fields, name, "a first and a last sequence")
-
-
-def _flag(fields: Mapping[str, Any], name: str) -> bool:
-    """Whether the field is there. Its only value is true."""
-    if fields.get(name, True) is not True:
-        raise _missing_or_wrong(fields, name, "true")
-    return name in fields
-
-
-def _text(fields: Mapping[str, Any], name: str) -> str:
-    value = fields.get(name)
-    if not isinstance(value, str):
-        raise _missing_or_wrong(fields, name, "a string")
-    return value
-
-
-def _text_or_none(fields: Mapping[str, Any], name: str) -> str | None:
-    return None if name in fields and fields[name] is None else _text(fields, name)
-
-
 def _digest_or_none(fields: Mapping[str, Any], name: str) -> str | None:
-    value = _text_or_none(fields, name)
+    value = text_or_none(fields, name)
     if value is not None and not _DIGEST.fullmatch(value):
-        raise _missing_or_wrong(fields, name, "a count and a sum")
-    return value
-
-
-def _object(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = fields.get(name)
-    if not isinstance(value, dict):
-        raise _missing_or_wrong(fields, name, "an object")
+        raise missing_or_wrong(fields, name, "a count and a sum")
     return value
 
 
@@ -411,7 +355,7 @@ def _names_below(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """These files are opened without being listed first, so their names must be checked here."""
     value = fields.get(name)
     if not isinstance(value, list) or not all(map(is_below, value)):
-        raise _missing_or_wrong(fields, name, "a list of names")
+        raise missing_or_wrong(fields, name, "a list of names")
     return tuple(value)
 
 
@@ -425,10 +369,3 @@ def _named(files: dict[str, Any], name: str) -> dict[str, Any]:
 def _named_marks(marks: Marks) -> Marks:
     _named(dict(marks.files), "files")
     return marks
-
-
-def _text_map(fields: Mapping[str, Any], name: str) -> dict[str, str]:
-    value = _object(fields, name)
-    if not all(isinstance(item, str) for item in value.values()):
-        raise WrongType(f"checkpoint field {name} is not a map of strings")
-    return value

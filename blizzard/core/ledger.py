@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from blizzard.core.fields import MAX_INTEGER, CodecError, integer, text
 from blizzard.core.names import is_below, is_name
 from blizzard.core.types import SliceReport, SourceIdentity
 
@@ -24,14 +25,13 @@ SKIPPED = "skipped"  # instead of why a file broke: a person left it, or its res
 _KINDS = ("batch", "renewal", "replay", "edit", "rollback")
 _ENTRY_FIELDS = 7
 _ENTRY = itemgetter("path", "size", "etag", "from", "to", "finished", "bad")
-_MAX_INTEGER = 2**63 - 1  # no reader of a Delta log can hold more
 
 
 class LedgerTooLarge(Exception):
     """A ledger this large would slow down every reader of the log."""
 
 
-class _NotALedger(Exception):
+class _NotALedger(CodecError):
     """A field that blizzard would never have written like this."""
 
 
@@ -139,7 +139,7 @@ def decode_ledger(user_metadata: str | None) -> Ledger | None:
     fields = _fields(user_metadata)
     try:
         return _ledger(fields) if fields is not None else None
-    except _NotALedger:
+    except CodecError:
         return None
 
 
@@ -154,7 +154,7 @@ def ledger_versions(
     try:
         ledger = _ledger_without_files(fields)
         files = _checked_files(fields)
-    except _NotALedger:
+    except CodecError:
         return None
     if ledger.sequence in superseded:
         return []
@@ -177,7 +177,7 @@ def _ledger(fields: dict[str, Any]) -> Ledger:
 
 
 def _ledger_without_files(fields: dict[str, Any]) -> Ledger:
-    sequence, source = _integer(fields, "sequence", at_least=1), fields.get("source")
+    sequence, source = integer(fields, "sequence", at_least=1), fields.get("source")
     rolled_back_to = fields.get("rolled_back_to")
     superseded, quarantine = fields.get("superseded", []), fields.get("quarantine", [])
     kind, marks_per = fields.get("kind", "batch"), source.get("marks_per") if isinstance(source, dict) else None
@@ -193,13 +193,13 @@ def _ledger_without_files(fields: dict[str, Any]) -> Ledger:
     ):
         raise _NotALedger
     return Ledger(
-        pipeline=_text(fields, "pipeline"),
+        pipeline=text(fields, "pipeline"),
         sequence=sequence,
-        run_id=_text(fields, "run_id"),
-        batch_id=_text(fields, "batch_id"),
-        base_version=_integer(fields, "base_version"),
-        source=SourceIdentity(root=_text(source, "root"), pattern=_text(source, "pattern"), marks_per=marks_per),
-        records=_integer(fields, "records"),
+        run_id=text(fields, "run_id"),
+        batch_id=text(fields, "batch_id"),
+        base_version=integer(fields, "base_version"),
+        source=SourceIdentity(root=text(source, "root"), pattern=text(source, "pattern"), marks_per=marks_per),
+        records=integer(fields, "records"),
         quarantine=tuple(quarantine),
         kind=kind,
         rolled_back_to=rolled_back_to,
@@ -225,8 +225,8 @@ def _is_entry(fields: Any) -> bool:
         type(size) is type(start) is type(end) is type(bad) is int
         and type(etag) is str
         and type(finished) is bool
-        and 0 <= size <= _MAX_INTEGER
-        and 0 <= start <= end <= _MAX_INTEGER
+        and 0 <= size <= MAX_INTEGER
+        and 0 <= start <= end <= MAX_INTEGER
         and 0 <= bad <= end - start
         and is_name(path)
         and (len(fields) == _ENTRY_FIELDS or _has_sound_options(fields, bad))
@@ -251,20 +251,6 @@ def _entry(fields: dict[str, Any]) -> LedgerEntry:
         late=fields.get("late", False),
         cut=fields.get("cut", None if fields["bad"] else 0),
     )
-
-
-def _text(fields: dict[str, Any], name: str) -> str:
-    value = fields.get(name)
-    if type(value) is not str:
-        raise _NotALedger
-    return value
-
-
-def _integer(fields: dict[str, Any], name: str, *, at_least: int = 0) -> int:
-    value: int | None = fields.get(name)
-    if value is None or not _is_integer(value, at_least, _MAX_INTEGER):
-        raise _NotALedger
-    return value
 
 
 def _is_integer(value: Any, at_least: int, at_most: int) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from blizzard.core.codec import FENCE_PREFIX, PREFIX, CodecError, decode_position, fence_app_id
+from blizzard.core.codec import FENCE_PREFIX, PREFIX, decode_position, fence_app_id
+from blizzard.core.fields import CodecError
 from blizzard.core.position import Position, RustPosition
 
 

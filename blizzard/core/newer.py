@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from blizzard.core.codec import (
-    NEWEST_VERSION,
-    CodecError,
-    UnknownField,
-    UnknownVersion,
-    checksum_of,
-    decode_json,
-    decode_position,
-)
+from blizzard.core.codec import NEWEST_VERSION, UnknownField, UnknownVersion, checksum_of, decode_json, decode_position
+from blizzard.core.fields import CodecError
 from blizzard.core.kinds import Kind
 from blizzard.core.refuse import Refuse
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from blizzard.core.codec import PREFIX, CodecError, decode_json
+from blizzard.core.codec import PREFIX, decode_json
 from blizzard.core.events import Emit, Noted, unheard
 from blizzard.core.explain import explain_recovery
+from blizzard.core.fields import CodecError
 from blizzard.core.history import Superseded, ledgers_of
 from blizzard.core.late import EVERYTHING, LatePolicy, compare_with_ledgers, files_to_take_up
 from blizzard.core.ledger import decode_ledger

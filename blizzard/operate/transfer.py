@@ -10,8 +10,9 @@ from typing import Any
 
 import orjson
 
-from blizzard.core.codec import CodecError, decode_position, encode_position
+from blizzard.core.codec import decode_position, encode_position
 from blizzard.core.events import Emit, Warned, unheard
+from blizzard.core.fields import CodecError
 from blizzard.core.judge import Judged, Own, judge_history, judge_position
 from blizzard.core.kinds import Kind
 from blizzard.core.late import as_looked_at

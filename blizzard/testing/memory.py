@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic
 
 from blizzard.core.codec import fence_app_id, head_number
 from blizzard.core.commit import CommitRequest
@@ -39,7 +38,7 @@ from blizzard.core.types import (
     TaskReport,
 )
 from blizzard.errors import OutOfStep, Temporary
-from blizzard.run.ports import Pending, Result, StopRequest
+from blizzard.run.ports import StopRequest
 from blizzard.schema import DeltaSchema
 
 Line = int | str | None  # a record's id, a bad record, or a blank line
@@ -372,50 +371,6 @@ def _report(piece: Slice, taken: list[Line], *, finished: bool, broken: str | No
 
 def _data_file(path: str, rows: int) -> DataFile:
     return DataFile(path=path, size_bytes=rows, rows=rows, stats="{}", modified_ms=0)
-
-
-class MemoryBackground:
-    """Commits run at once, or only when somebody waits for them: the two extremes of a real thread."""
-
-    def __init__(self, at_once: Callable[[], bool]) -> None:
-        self._at_once = at_once
-        self._last: MemoryPending[Any] | None = None
-
-    def start(self, commit: Callable[[], Result]) -> Pending[Result]:
-        pending = MemoryPending(commit, self._last)
-        self._last = pending
-        if self._at_once():
-            pending.run()
-        return pending
-
-
-class MemoryPending(Generic[Result]):
-    def __init__(self, commit: Callable[[], Result], before: MemoryPending[Any] | None) -> None:
-        self._commit, self._before = commit, before
-        self._outcome: Result | Exception | None = None
-
-    def run(self) -> None:
-        if self._before is not None:
-            self._before.run()  # in the order they were given, as on one thread
-        if self._outcome is None:
-            try:
-                self._outcome = self._commit()
-            except Exception as e:  # not a Crash: the process has died
-                self._outcome = e
-
-    def done(self) -> bool:
-        return self._outcome is not None
-
-    def exception(self) -> BaseException | None:
-        self.run()
-        return self._outcome if isinstance(self._outcome, Exception) else None
-
-    def result(self) -> Result:
-        self.run()
-        if isinstance(self._outcome, Exception):
-            raise self._outcome
-        assert self._outcome is not None
-        return self._outcome
 
 
 @dataclass

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.core import codec
-from blizzard.core.codec import CodecError, decode_json, decode_position, encode_position
+from blizzard.core.codec import decode_json, decode_position, encode_position
+from blizzard.core.fields import CodecError, MissingField, WrongType
 from blizzard.core.names import is_below, is_name
 from blizzard.core.position import (
     FINISHED,
@@ -94,17 +95,17 @@ def test_version_two_keeps_the_seeds_shape_for_files() -> None:
         ("blizzard:not base64!", codec.BadBase64),
         ("blizzard:QUJD=", codec.BadBase64),
         (app_id(b'{"schema_version":'), codec.BadJson),
-        (app_id(b"[]"), codec.WrongType),
-        (app_id(b"{}"), codec.MissingField),
+        (app_id(b"[]"), WrongType),
+        (app_id(b"{}"), MissingField),
         (app_id(b'{"schema_version":3}'), codec.UnknownVersion),
         (app_id(b'{"schema_version":0}'), codec.UnknownVersion),
-        (app_id(b'{"schema_version":true}'), codec.WrongType),
-        (app_id(b'{"schema_version":"2"}'), codec.WrongType),
-        (app_id(b'{"schema_version":1,"delta_version":1}'), codec.MissingField),
-        (app_id(RUST_JSON.replace(b"5000", b"-1")), codec.WrongType),
-        (app_id(RUST_JSON.replace(b"5000", b"1.5")), codec.WrongType),
-        (app_id(RUST_JSON.replace(b'"Finished"', b'"Done"')), codec.WrongType),
-        (app_id(RUST_JSON.replace(b"42", b'"42"')), codec.WrongType),
+        (app_id(b'{"schema_version":true}'), WrongType),
+        (app_id(b'{"schema_version":"2"}'), WrongType),
+        (app_id(b'{"schema_version":1,"delta_version":1}'), MissingField),
+        (app_id(RUST_JSON.replace(b"5000", b"-1")), WrongType),
+        (app_id(RUST_JSON.replace(b"5000", b"1.5")), WrongType),
+        (app_id(RUST_JSON.replace(b'"Finished"', b'"Done"')), WrongType),
+        (app_id(RUST_JSON.replace(b"42", b'"42"')), WrongType),
     ],
 )
 def test_each_kind_of_damage_has_its_own_error(payload: str, error: type[CodecError]) -> None:
@@ -121,9 +122,9 @@ def test_every_field_of_version_two_is_required_and_typed() -> None:
     fields = decode_json(encode_position(example()))
     for name in fields:
         without = {k: v for k, v in fields.items() if k != name}
-        with pytest.raises(codec.MissingField):
+        with pytest.raises(MissingField):
             decode_position(app_id(orjson.dumps(without)))
-        with pytest.raises((codec.WrongType, codec.UnknownVersion)):
+        with pytest.raises((WrongType, codec.UnknownVersion)):
             decode_position(app_id(orjson.dumps(fields | {name: 3.5})))
 
 
@@ -142,7 +143,7 @@ def test_a_name_that_leads_out_of_its_folder_is_refused(field: str, name: str) -
     fields |= {"file_versions": {}, "checksum": ""}
     if name.startswith("/") and field != "pending_quarantine":
         return  # an object store may have such a name, and none of these is opened without a listing
-    with pytest.raises(codec.WrongType, match="name"):
+    with pytest.raises(WrongType, match="name"):
         decode_position(app_id(orjson.dumps(fields)))
 
 
@@ -250,7 +251,7 @@ def test_a_payload_without_the_optional_fields_decodes_and_has_none_of_them() ->
 @pytest.mark.parametrize("name", ["young_names", "settled_names"])
 @pytest.mark.parametrize("digest", ["", "1", "x:y", "1:2:3", "-1:0", "1:" + 17 * "f"])
 def test_a_digest_that_is_none_is_refused(name: str, digest: str) -> None:
-    with pytest.raises(codec.WrongType):
+    with pytest.raises(WrongType):
         decode_position(encode_position(example(**{name: digest})))
 
 

@@ -7,15 +7,8 @@ from typing import Any
 
 import pytest
 
-from blizzard.core.codec import (
-    CodecError,
-    UnknownField,
-    WrongType,
-    decode_json,
-    decode_position,
-    encode_position,
-    head_number,
-)
+from blizzard.core.codec import UnknownField, decode_json, decode_position, encode_position, head_number
+from blizzard.core.fields import CodecError, WrongType
 from blizzard.core.position import Position, QuarantineHead
 from blizzard.core.quarantine import Misaligned, QuarantineFacts, Settled, Unsettled, judge_quarantine, lead_quarantine
 from tests.core.test_codec import app_id, example

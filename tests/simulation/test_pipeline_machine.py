@@ -23,6 +23,7 @@ from blizzard.run.drain import drain
 from blizzard.run.ports import NeverStop, Ports
 from blizzard.run.settings import RunSettings
 from blizzard.run.summary import Summary
+from blizzard.testing.background import MemoryBackground
 from blizzard.testing.memory import (
     BREAK,
     IDENTITY,
@@ -30,7 +31,6 @@ from blizzard.testing.memory import (
     Crash,
     Fault,
     Line,
-    MemoryBackground,
     MemoryClock,
     MemoryIngestor,
     MemoryPlace,
