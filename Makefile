@@ -41,8 +41,8 @@ AIRFLOW_PROVIDERS := apache-spark amazon databricks
 AT_ONCE := -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-s3 setup-stores setup-browser setup-airflow demo test test-spark35 check bench dist lint types \
-	clean java go npm
+.PHONY: help setup setup-s3 setup-stores setup-browser setup-airflow demo quick test test-spark35 check bench dist \
+	lint types clean java go npm
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -105,6 +105,12 @@ java:
 
 demo: java setup ## Generate NDJSON.gz, ingest it into a Delta table, show that a second run finds nothing new
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh jobs/demo.sh
+
+# The markers say what a test needs: here it may need nothing. Java is hidden, so that a test that needs it fails.
+QUICK := not (spark or process or browser or airflow or cluster or s3 or stores or slow)
+
+quick: setup ## Run the tests that need no Java, no server and no browser, in under three minutes
+	JAVA_HOME=/no-java $(BIN)/python -m pytest $(AT_ONCE) -m '$(QUICK)'
 
 # Tests are skipped if the machine lacks what they need: see the README.
 SERVERS := setup-airflow $(if $(GO),setup-s3 $(GCS_READY)) $(if $(NPM),$(AZURE_READY)) $(if $(APT),setup-browser) $(CLUSTER_ENV)

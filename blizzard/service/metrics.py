@@ -163,5 +163,7 @@ class Metrics:
     def write_textfile(self, path: str) -> None:
         """For the textfile collector of a node exporter. Never leaves half a file. The exporter runs as another user,
         and ignores names that do not end in .prom."""
+        # Not prometheus_client's write_to_textfile: under a narrow umask nobody else could read what it writes, it does
+        # not sync, and it puts a file in the place of a link or a pipe.
         with open_output(path, mode=0o644) as file:
             file.write(self.text())

@@ -7,8 +7,12 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from tests.flows.in_process import Flow
 from tests.ingesting import ids, write_ids
+
+pytestmark = pytest.mark.slow
 
 ROUNDS = 50
 

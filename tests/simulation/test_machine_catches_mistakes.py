@@ -41,6 +41,8 @@ from tests.simulation.invariants import (
 )
 from tests.simulation.test_pipeline_machine import PipelineMachine
 
+pytestmark = pytest.mark.slow
+
 
 def mark_is_the_latest_finished_file(marks: Marks, _frontier: Iterable[str]) -> Marks:
     finished = [name for name, progress in marks.files.items() if isinstance(progress, Finished)]

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import reject, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -52,6 +53,8 @@ from tests.simulation.invariants import (
     TABLE_IS_THE_SLICES,
     holds,
 )
+
+pytestmark = pytest.mark.slow
 
 STEPS = [
     *("before_create", "after_create", "observe", "before_ingest", "between_tasks", "after_ingest"),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from hypothesis import settings
@@ -29,6 +30,8 @@ from tests.flows.in_process import Flow, clean_up_log, newest, write_foreign
 from tests.ingesting import ids, write_ids
 from tests.operate.test_rollback import roll_back
 from tests.simulation.ways_out import follow, ways_in
+
+pytestmark = pytest.mark.slow
 
 FOREIGN = 1_000_000
 POINTS = ("commit.before", "commit.during", "commit.answer", "commit.after", "task.before_parquet_close")

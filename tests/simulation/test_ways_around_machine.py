@@ -16,6 +16,7 @@ from typing import Any
 from unittest import mock
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from hypothesis import HealthCheck, settings
@@ -35,6 +36,8 @@ from tests.operate.test_rollback import roll_back
 from tests.simulation.around import World, vacuum
 from tests.simulation.invariants import ENDS_FOR_A_REASON, ONE_READER, REFUSED_CHANGES_NOTHING, holds
 from tests.simulation.ways_out import edit, follow
+
+pytestmark = pytest.mark.slow
 
 DAY_MS = 86_400_000
 POINTS = (

@@ -11,8 +11,9 @@ from blizzard.spark.session import LazySession
 
 
 @pytest.fixture(autouse=True)
-def no_jvm_by_mistake() -> None:
-    """The runtime's session is played here, and has no JVM."""
+def no_jvm_by_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runtime's session is played here, has no JVM, and needs no Java."""
+    monkeypatch.setattr("blizzard.spark.session.require_java", lambda: None)
 
 
 class FakeSession:

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from tests.store.xml_api import XmlApi
 
 __all__ = ["s3_server"]
 
-KINDS = ["local", "s3", "memory", "gcs", "azure"]
+_MARKS = {"s3": pytest.mark.s3, "gcs": pytest.mark.stores, "azure": pytest.mark.stores, "az": pytest.mark.stores}
 _TOOLS = Path(__file__).parents[2] / ".tools"
 
 
@@ -59,7 +60,14 @@ def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServ
     server.stop()
 
 
+def kinds(*names: str) -> list[Any]:
+    """As parameters of tests, each marked with what it needs."""
+    return [pytest.param(name, marks=_MARKS.get(name, ())) for name in names]
+
+
 def place_of(kind: str, request: pytest.FixtureRequest) -> Place:
+    if kind in _MARKS:
+        assert request.node.get_closest_marker(_MARKS[kind].name), "make quick would run a test that needs a server"
     name = f"test-{uuid.uuid4().hex[:12]}"
     if kind == "local":
         folder = request.getfixturevalue("tmp_path") / "base"
@@ -93,7 +101,7 @@ def table_place(kind: str, request: pytest.FixtureRequest) -> Place:
     return replace(place, access=make_access(options, retry=FAST, read_timeout_s=5))
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=kinds("local", "s3", "memory", "gcs", "azure"))
 def place(request: pytest.FixtureRequest) -> Place:
     return place_of(request.param, request)
 

@@ -18,7 +18,7 @@ from blizzard.source.uri import locate_source
 from blizzard.store import open_store
 from blizzard.store.files import FileChanged, Store
 from blizzard.store.ranges import RANGE_BYTES
-from tests.store.conftest import Place, place_of
+from tests.store.conftest import Place, kinds, place_of
 
 # Each of these has a meaning somewhere: in a URL, in a shell, for gcsfs or for adlfs.
 NAMES = [
@@ -157,7 +157,7 @@ def test_more_names_than_fit_on_a_page(place: Place, monkeypatch: pytest.MonkeyP
     assert [file.path for file in store.listed()] == [f"{i:05d}" for i in range(1001)]
 
 
-@pytest.mark.parametrize("kind", ["gcs", "azure"])
+@pytest.mark.parametrize("kind", kinds("gcs", "azure"))
 def test_a_source_of_many_folders_is_listed_whole_after_a_name_and_part_by_part(
     kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

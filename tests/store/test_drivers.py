@@ -8,14 +8,14 @@ import pytest
 
 from blizzard.testing.samples import EVENT_DDL, write_events
 from tests.drivers import Driver
-from tests.store.conftest import table_place
+from tests.store.conftest import kinds, table_place
 from tests.store.flows import Folder, StoreFlow
 from tests.store.servers import AZURE_KEY
 
 pytestmark = [pytest.mark.spark, pytest.mark.process, pytest.mark.usefixtures("fast_drivers")]
 
 
-@pytest.mark.parametrize("kind", ["gcs", "azure"])
+@pytest.mark.parametrize("kind", kinds("gcs", "azure"))
 def test_a_driver_ingests_between_two_folders_and_tells_no_secret(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

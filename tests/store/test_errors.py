@@ -24,7 +24,7 @@ from blizzard.store.files import FileUnavailable, Store
 from tests.s3.fault_proxy import FaultProxy
 from tests.s3.faults import CutAnswer, CutBody, HalfOpen, Request, Reset, Rule
 from tests.s3.flows import FAST
-from tests.store.conftest import place_of
+from tests.store.conftest import kinds, place_of
 from tests.store.servers import AZURE_ACCOUNT, AZURE_HOST, AZURE_KEY, AzureServer, GcsServer
 
 ABFSS = f"abfss://there@{AZURE_HOST}/base"
@@ -172,6 +172,7 @@ def test_an_archived_blob_is_held_back_under_its_own_kind(answering: Callable[..
     assert error.value.kind == "archived"
 
 
+@pytest.mark.stores
 def test_a_bucket_that_is_not_there_is_said_by_the_emulators_too(
     gcs_server: GcsServer, azure_server: AzureServer
 ) -> None:
@@ -180,6 +181,7 @@ def test_a_bucket_that_is_not_there_is_said_by_the_emulators_too(
         assert kind_of(partial(store.put, "a", b"x"))[0] == "no_bucket"
 
 
+@pytest.mark.stores
 def test_a_wrong_key_is_refused_and_not_repeated(azure_server: AzureServer) -> None:
     wrong = "d3Jvbmcta2V5LXdyb25nLWtleQ=="
     kind, text, _ = kind_of(lambda: list(azure_at(azure_server.url, AZURE_STORAGE_ACCOUNT_KEY=wrong).walk()))
@@ -235,7 +237,7 @@ def test_a_package_that_is_not_installed_is_named_with_its_extra(
     assert f"{package}: pip install 'blizzard[{extra}]'" in text
 
 
-@pytest.fixture(params=["gcs", "azure"])
+@pytest.fixture(params=kinds("gcs", "azure"))
 def behind_proxy(request: pytest.FixtureRequest) -> Iterator[tuple[Store, FaultProxy]]:
     """A store of each kind, seen through a proxy that misbehaves."""
     place = place_of(request.param, request)
@@ -309,6 +311,7 @@ def test_a_server_that_never_answers_is_given_up(behind_proxy: tuple[Store, Faul
     assert kind_of(lambda: list(store.walk()))[0] == "store_unavailable"
 
 
+@pytest.mark.stores
 def test_bytes_come_as_they_are_stored_whatever_their_encoding(
     gcs_server: GcsServer, azure_server: AzureServer
 ) -> None:
@@ -333,6 +336,7 @@ def test_bytes_come_as_they_are_stored_whatever_their_encoding(
         assert content_of(store, "a.gz") == packed
 
 
+@pytest.mark.stores
 def test_a_folder_of_a_hierarchical_namespace_is_no_file(azure_server: AzureServer) -> None:
     azure_server.make_bucket("hierarchy")
     client = azure_server.client()

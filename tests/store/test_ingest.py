@@ -16,11 +16,11 @@ from blizzard.source.cleaning import SourceCleaner
 from blizzard.store import open_store
 from tests.flows.in_process import SetClock
 from tests.ingesting import line
-from tests.store.conftest import table_place
+from tests.store.conftest import kinds, table_place
 from tests.store.flows import Folder, StoreFlow
 
 
-@pytest.fixture(params=["gcs", "azure", "az"])
+@pytest.fixture(params=kinds("gcs", "azure", "az"))
 def flow(request: pytest.FixtureRequest) -> StoreFlow:
     return StoreFlow(Folder(table_place(request.param, request)))
 

@@ -14,6 +14,8 @@ from tests.flows.backups import put_back, three_batches
 from tests.flows.in_process import Flow
 from tests.ingesting import ids, write, write_ids
 
+pytestmark = pytest.mark.slow
+
 BLIZZARD = f"{sys.executable} -m blizzard"
 GONE = (">&-", "> /dev/full", "2>&-", "2> /dev/full", ">&- 2>&-", "> /dev/full 2> /dev/full", "<&- >&- 2>&-")
 

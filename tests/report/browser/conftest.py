@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.flows.histories import make_history
-from tests.report.browser.webdriver import Browser
+from tests.report.browser.chromium import Browser
 
 NOW_MS = 1_794_900_000_000
 
@@ -30,7 +30,7 @@ def program(*names: str) -> str:
 def chromium() -> Iterator[Browser]:
     made = Browser(program("chromedriver"), program("chromium", "chromium-browser", "google-chrome"))
     yield made
-    made.close()
+    made.quit()
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from blizzard.report.live import collect_report
 from blizzard.report.page import render_page
 from blizzard.run.assemble import Assembly
 from tests.flows.histories import make_history
+from tests.report.browser.chromium import Browser
 from tests.report.browser.conftest import NOW_MS
-from tests.report.browser.webdriver import Browser
 
 OUT = Path(__file__).parents[3] / "docs" / "images" / "report.png"
 
@@ -36,9 +36,9 @@ def main() -> None:
             browser.resize(1180, 1420)
             browser.open(page.as_uri())
             OUT.parent.mkdir(exist_ok=True)
-            OUT.write_bytes(browser.screenshot())
+            OUT.write_bytes(browser.get_screenshot_as_png())
         finally:
-            browser.close()
+            browser.quit()
 
 
 def _in_a_lake(pipeline: PipelineFacts) -> PipelineFacts:

@@ -10,7 +10,7 @@ import pytest
 from tests.flows.in_process import Flow
 from tests.flows.operating import InProcessOperation, ask, going
 from tests.ingesting import ids, write_ids
-from tests.report.browser.webdriver import Browser
+from tests.report.browser.chromium import Browser
 
 pytestmark = pytest.mark.browser
 
@@ -27,17 +27,17 @@ def test_pause_resume_and_stop(browser: Browser, tmp_path: Path) -> None:
     with going(operation) as (url, thread):
         browser.open(url)
         assert browser.text("#state") == "running"
-        browser.click(button("pause"))
+        browser.find(button("pause")).click()
         browser.wait_until(lambda: browser.text("#state") == "paused")
         assert ask(f"{url}/status").json["state"] == "paused"
-        assert browser.run("return document.querySelector(arguments[0]).disabled", button("pause")) is True
-        browser.click(button("resume"))
+        assert browser.execute_script("return document.querySelector(arguments[0]).disabled", button("pause")) is True
+        browser.find(button("resume")).click()
         browser.wait_until(lambda: browser.text("#state") == "running")
         assert ask(f"{url}/status").json["state"] == "running"
-        browser.click(button("checkpoint"))
+        browser.find(button("checkpoint")).click()
         assert browser.text("#said") == ""
-        browser.click(button("stop"))
-        browser.accept()
+        browser.find(button("stop")).click()
+        browser.switch_to.alert.accept()
         thread.join(20)
         assert not thread.is_alive()
         browser.wait_until(lambda: browser.text("#state") == "ended")
@@ -49,9 +49,9 @@ def test_the_page_grows_with_the_table(browser: Browser, tmp_path: Path) -> None
     with going(InProcessOperation(flow, ADDRESS)) as (url, _):
         browser.open(url)
         rows = "return document.querySelectorAll('table.commits tbody tr').length"
-        assert browser.run(rows) == 1
+        assert browser.execute_script(rows) == 1
         write_ids(flow.src / "b.ndjson", 3, 6)
-        browser.wait_until(lambda: browser.run(rows) == 2)
+        browser.wait_until(lambda: browser.execute_script(rows) == 2)
         browser.point_at("figure.chart rect.hit")
         assert "sequence 1" in browser.text("#tip")  # what came later has its tooltips, too
         assert browser.console() == []
@@ -63,7 +63,7 @@ def test_without_scripts_the_buttons_work_as_forms(browser: Browser, tmp_path: P
     with going(InProcessOperation(flow, ADDRESS)) as (url, _):
         browser.allow_scripts(False)
         browser.open(url)
-        browser.click(button("pause"))
+        browser.find(button("pause")).click()
         browser.wait_until(lambda: ask(f"{url}/status").json["state"] == "paused")
         browser.wait_until(lambda: browser.text("#state") == "paused")
 
@@ -73,14 +73,14 @@ def test_with_a_token_looking_takes_a_password_and_acting_the_token(browser: Bro
     operation = InProcessOperation(flow, ADDRESS | {"api.token": "s3cret"})
     with going(operation) as (url, _):
         browser.open(url.replace("//", "//me:s3cret@"))
-        browser.click(button("pause"))
+        browser.find(button("pause")).click()
         assert "Type the token" in browser.text("#said")
         browser.type("#token", "wrong")
-        browser.click(button("pause"))
+        browser.find(button("pause")).click()
         browser.wait_until(lambda: "a valid token is needed" in browser.text("#said"))
         assert not operation.control.is_paused
         browser.type("#token", "s3cret")
-        browser.click(button("pause"))
+        browser.find(button("pause")).click()
         browser.wait_until(lambda: operation.control.is_paused)
         browser.wait_until(lambda: browser.text("#state") == "paused")
         assert all("401" in line for line in browser.console())  # the one that was wrong
@@ -94,7 +94,7 @@ def test_a_page_from_elsewhere_cannot_stop_the_run(browser: Browser, tmp_path: P
             f'<form id=f method=post action="{url}/stop"></form><script>document.getElementById("f").submit()</script>'
         )
         browser.open((tmp_path / "evil.html").as_uri())
-        browser.wait_until(lambda: "a page of another site" in browser.run("return document.body.innerText"))
+        browser.wait_until(lambda: "a page of another site" in browser.execute_script("return document.body.innerText"))
         assert not operation.control.is_stopping
         browser.open(url.replace("127.0.0.1", "localhost"))  # another name of this machine, and its own page: fine
         assert browser.text("#state") == "running"

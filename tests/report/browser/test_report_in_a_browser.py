@@ -15,7 +15,7 @@ from blizzard.report.page import render_page
 from blizzard.run.assemble import Assembly
 from tests.flows.in_process import Flow
 from tests.ingesting import write_ids
-from tests.report.browser.webdriver import Browser
+from tests.report.browser.chromium import Browser
 from tests.report.test_page import hostile_facts
 
 pytestmark = pytest.mark.browser
@@ -68,17 +68,17 @@ def page(history: Path, tmp_path: Path) -> str:
 
 
 def widths(browser: Browser) -> tuple[int, int]:
-    found: Any = browser.run("return [document.documentElement.scrollWidth, innerWidth]")
+    found: Any = browser.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
     return found[0], found[1]
 
 
 def test_it_renders_without_a_word_on_the_console_and_without_a_request(browser: Browser, page: str) -> None:
     browser.open(page)
-    assert browser.run("return document.querySelectorAll('section.pipeline').length") == 2
-    charts = browser.run(_SIZES, "figure.chart svg")
+    assert browser.execute_script("return document.querySelectorAll('section.pipeline').length") == 2
+    charts = browser.execute_script(_SIZES, "figure.chart svg")
     assert len(charts) == 6
     assert all(width > 300 and height > 100 for width, height in charts)
-    bars = browser.run(_SIZES, "figure.chart rect.main")
+    bars = browser.execute_script(_SIZES, "figure.chart rect.main")
     assert len(bars) > 40
     assert all(width > 1 and height > 0.5 for width, height in bars)
     assert browser.console() == []
@@ -89,10 +89,10 @@ def test_it_renders_without_a_word_on_the_console_and_without_a_request(browser:
 def test_light_and_dark_can_be_read(browser: Browser, page: str, scheme: str) -> None:
     browser.prefer(scheme)
     browser.open(page)
-    ground = browser.run("return getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+    ground = browser.execute_script("return getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
     assert (sum(ground) > 600) == (scheme == "light")
     assert (sum(ground) < 150) == (scheme == "dark")
-    assert browser.run(_CONTRASTS) == {}
+    assert browser.execute_script(_CONTRASTS) == {}
 
 
 @pytest.mark.parametrize("width", [320, 390, 768])
@@ -100,26 +100,26 @@ def test_nothing_sticks_out_of_a_phone(browser: Browser, page: str, width: int) 
     browser.resize(width, 800, mobile=True)
     browser.open(page)
     assert widths(browser) == (width, width)
-    assert all(w > 200 for w, _ in browser.run(_SIZES, "figure.chart svg"))
-    assert min(browser.run("return [...document.querySelectorAll('.y span, .x span')]"
+    assert all(w > 200 for w, _ in browser.execute_script(_SIZES, "figure.chart svg"))
+    assert min(browser.execute_script("return [...document.querySelectorAll('.y span, .x span')]"
                            ".map(e => parseFloat(getComputedStyle(e).fontSize))")) > 11  # fmt: skip
 
 
 def test_without_scripts_everything_is_there_and_tooltips_are_the_browsers(browser: Browser, page: str) -> None:
     browser.allow_scripts(False)
     browser.open(page)
-    assert all(height > 100 for _, height in browser.run(_SIZES, "figure.chart svg"))
-    assert browser.run("return document.querySelectorAll('rect.hit > title').length") > 40
+    assert all(height > 100 for _, height in browser.execute_script(_SIZES, "figure.chart svg"))
+    assert browser.execute_script("return document.querySelectorAll('rect.hit > title').length") > 40
     assert "Resumes from the log" in browser.text("section.pipeline .badge")
 
 
 def test_a_bar_that_is_pointed_at_says_what_it_is(browser: Browser, page: str) -> None:
     browser.open(page)
-    assert browser.run("return document.getElementById('tip').hidden") is True
+    assert browser.execute_script("return document.getElementById('tip').hidden") is True
     browser.point_at("figure.chart rect.hit:nth-last-of-type(4)")
     assert "sequence" in browser.text("#tip")
     assert "records" in browser.text("#tip")
-    left, right = browser.run(
+    left, right = browser.execute_script(
         "const b = document.getElementById('tip').getBoundingClientRect(); return [b.left, b.right]"
     )
     assert left >= 0
@@ -136,8 +136,8 @@ def test_names_made_to_run_do_not(browser: Browser, tmp_path: Path) -> None:
     browser.open(url)
     assert name.replace("\u202e", "U+202E") in browser.text(".columns .scroll tbody th")
     browser.open(url)
-    assert "blizzard" in browser.run("return document.title")
-    assert browser.run("return document.querySelectorAll('img, script').length") == 1  # our own script
+    assert "blizzard" in browser.execute_script("return document.title")
+    assert browser.execute_script("return document.querySelectorAll('img, script').length") == 1  # our own script
     assert browser.console() == []
     assert browser.requests() == [url]
 
@@ -145,7 +145,7 @@ def test_names_made_to_run_do_not(browser: Browser, tmp_path: Path) -> None:
 def test_hostile_values_everywhere(browser: Browser, tmp_path: Path) -> None:
     url = save(render_page(hostile_facts()), tmp_path)
     browser.open(url)  # an alert would make the next command fail
-    assert browser.run("return document.querySelectorAll('img').length") == 0
+    assert browser.execute_script("return document.querySelectorAll('img').length") == 0
     assert browser.console() == []
     assert browser.requests() == [url]
     browser.resize(360, 800, mobile=True)
@@ -158,5 +158,5 @@ def test_what_was_not_escaped_would_still_not_run(browser: Browser, tmp_path: Pa
         "</main>", "<script>document.title = 'run'</script><img src=x onerror=\"document.title = 'run'\"></main>"
     )
     browser.open(save(html, tmp_path))
-    assert browser.run("return document.title") != "run"
+    assert browser.execute_script("return document.title") != "run"
     assert browser.console() != []

@@ -1,0 +1,80 @@
+"""A real Chromium, driven by Selenium. Both programs are named, so that Selenium never looks for or downloads one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver import ActionChains
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.chrome.webdriver import WebDriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.wait import WebDriverWait
+
+_ARGUMENTS = (
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
+    *("--window-size=1240,1400", "--force-device-scale-factor=1", "--disable-background-networking"),
+)
+
+
+class Browser(WebDriver):
+    def __init__(self, chromedriver: str, chromium: str) -> None:
+        assert chromedriver, "without a path Selenium would download a driver"
+        options = Options()
+        options.binary_location = chromium
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        for argument in _ARGUMENTS:
+            options.add_argument(argument)
+        super().__init__(options, Service(chromedriver))
+
+    def open(self, url: str) -> None:
+        """What was logged before is forgotten."""
+        self.get("about:blank")
+        self._log("browser")
+        self._log("performance")
+        self.get(url)
+
+    def find(self, selector: str) -> WebElement:
+        return self.find_element(By.CSS_SELECTOR, selector)
+
+    def text(self, selector: str) -> str:
+        return self.find(selector).text
+
+    def type(self, selector: str, text: str) -> None:
+        self.find(selector).clear()
+        self.find(selector).send_keys(text)
+
+    def point_at(self, selector: str) -> None:
+        ActionChains(self).move_to_element(self.find(selector)).perform()
+
+    def console(self) -> list[str]:
+        return [entry["message"] for entry in self._log("browser")]
+
+    def requests(self) -> list[str]:
+        """What the page has asked for since it was opened, itself included."""
+        events = [json.loads(entry["message"])["message"] for entry in self._log("performance")]
+        sent = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+        return [url for url in sent if not url.startswith(("about:", "data:"))]
+
+    def _log(self, kind: str) -> Any:
+        return self.get_log(kind)  # type: ignore[no-untyped-call]
+
+    def prefer(self, scheme: str) -> None:
+        self._emulate("EmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def resize(self, width: int, height: int, *, mobile: bool = False) -> None:
+        self._emulate("DeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
+
+    def allow_scripts(self, allowed: bool) -> None:
+        self._emulate("ScriptExecutionDisabled", value=not allowed)
+
+    def _emulate(self, what: str, **parameters: Any) -> None:
+        self.execute_cdp_cmd(f"Emulation.set{what}", parameters)
+
+    def wait_until(self, condition: Callable[[], object], seconds: float = 20) -> None:
+        """An element that the page has just replaced is no failure: the next look finds the new one."""
+        WebDriverWait(self, seconds, 0.1, [StaleElementReferenceException]).until(lambda _: condition())
