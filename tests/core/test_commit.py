@@ -20,9 +20,7 @@ RESULT = BatchResult(
         TaskReport(
             slot=0,
             files=(FILE,),
-            slices=(
-                SliceReport(path="a", size_bytes=10, etag="e", from_record=0, to_record=4, finished=True, rows=4),
-            ),
+            slices=(SliceReport(path="a", size_bytes=10, etag="e", from_record=0, to_record=4, finished=True, rows=4),),
         ),
     )
 )
@@ -89,8 +87,7 @@ INTENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("wish", "told"), INTENTS.values(), ids=INTENTS)
 def test_the_ledger_tells_what_was_wished(wish: dict[str, Any], told: dict[str, Any]) -> None:
-    intent = Intent(**{"position": EXAMPLE, "planned_ms": 5} | wish)
-    ledger = ledger_in(intent)
+    ledger = ledger_in(replace(Intent(position=EXAMPLE, planned_ms=5), **wish))
     assert {name: getattr(ledger, name) for name in told} == told
 
 

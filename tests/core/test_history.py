@@ -73,9 +73,7 @@ CASES: dict[str, tuple[list[CommitFacts], list[tuple[int, int]], list[tuple[int,
 
 
 @pytest.mark.parametrize(("commits", "of_p", "of_all"), CASES.values(), ids=CASES)
-def test_what_counts(
-    commits: list[CommitFacts], of_p: list[tuple[int, int]], of_all: list[tuple[int, int]]
-) -> None:
+def test_what_counts(commits: list[CommitFacts], of_p: list[tuple[int, int]], of_all: list[tuple[int, int]]) -> None:
     assert [(commit.version, ledger.sequence) for commit, ledger in ledgers_of(commits, "p")] == of_p
     counted = [(commit.version, ledger.sequence) for commit, ledger in ledgers_of(commits)]
     assert counted == (of_all or of_p)  # the same, where there is no other pipeline

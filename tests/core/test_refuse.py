@@ -141,7 +141,9 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize(("reads", "given", "words"), OPTIONS.values(), ids=OPTIONS)
-def test_the_options_that_go_on_with_a_pipeline(reads: SourceIdentity, given: SourceIdentity | None, words: str) -> None:
+def test_the_options_that_go_on_with_a_pipeline(
+    reads: SourceIdentity, given: SourceIdentity | None, words: str
+) -> None:
     assert options_of("p", reads, given=given) == words
 
 
