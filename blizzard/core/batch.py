@@ -141,10 +141,11 @@ def _name_unread(marks: Marks, unread: Iterable[str]) -> Marks:
 
 def _held_back(held: Mapping[str, str], marks: Marks) -> dict[str, str]:
     """Why named files are held back. Reasons to put a file into quarantine unread are kept even without room."""
-    kept, room, named = {}, _HELD_BYTES, marks.in_progress
-    for path, why in sorted(held.items(), key=lambda item: (item[1] not in GIVEN_UP, item[0])):
+    kept, room = {}, _HELD_BYTES
+    named = [(path, held[path]) for path in marks.in_progress if path in held]
+    for path, why in sorted(named, key=lambda item: (item[1] not in GIVEN_UP, item[0])):
         room -= entry_bytes(path) + _REASON_BYTES
-        if path in named and (room > 0 or why in GIVEN_UP):
+        if room > 0 or why in GIVEN_UP:
             kept[path] = why.encode()[:_REASON_BYTES].decode(errors="ignore")
     return kept
 

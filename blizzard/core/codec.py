@@ -10,7 +10,7 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Any
 
@@ -54,6 +54,7 @@ QUARANTINE_PREFIX = "blizzard-dlq:"
 HEAD_PREFIX = "blizzard-dlq-head:"
 MAX_APP_ID_BYTES = 256 * 1024
 NEWEST_VERSION = 2
+_DIGEST = re.compile(r"[0-9a-f]{1,16}:[0-9a-f]{1,16}")
 
 
 class PayloadTooLarge(CodecError):
@@ -227,7 +228,6 @@ def _decode_v1(fields: dict[str, Any]) -> RustPosition:
     )
 
 
-_DIGEST = re.compile(r"[0-9a-f]{1,16}:[0-9a-f]{1,16}")
 _V2_FIELDS = frozenset(
     [
         *("schema_version", "source_state", "delta_version", "pipeline", "sequence", "run_id", "batch_id"),
@@ -249,11 +249,13 @@ _V2_FIELDS = frozenset(
 
 
 def _decode_v2(fields: dict[str, Any]) -> Position:
-    unknown = sorted(fields.keys() - _V2_FIELDS)
-    if unknown:
-        raise UnknownField(f"it has a field that this version does not know: {unknown[0]}")
+    _refuse_unknown(fields, _V2_FIELDS)
     checksum = text(fields, "checksum")
-    source = object_of(fields, "source")
+    source, versions = object_of(fields, "source"), object_of(fields, "file_versions")
+    _refuse_unknown(source, {"root", "pattern", "marks_per"}, "source.")
+    _refuse_unknown(object_of(fields, "source_state"), {"files", "last_committed_file"}, "source_state.")
+    for version in versions.values():
+        _refuse_unknown(version if isinstance(version, dict) else {}, {"size", "etag"}, "file_versions.")
     marks_per = text(source, "marks_per") if "marks_per" in source else None
     position = Position(
         pipeline=text(fields, "pipeline"),
@@ -263,7 +265,7 @@ def _decode_v2(fields: dict[str, Any]) -> Position:
         taken_at_ms=integer(fields, "taken_at_ms"),
         source=SourceIdentity(root=text(source, "root"), pattern=text(source, "pattern"), marks_per=marks_per),
         marks=replace(
-            _named_marks(_marks(fields, versions=object_of(fields, "file_versions"))),
+            _named_marks(_marks(fields, versions=versions)),
             prefix_marks=text_map(fields, "prefix_marks"),
             marks_per=marks_per,
         ),
@@ -291,6 +293,13 @@ def _decode_v2(fields: dict[str, Any]) -> Position:
     return position
 
 
+def _refuse_unknown(fields: Mapping[str, Any], known: Set[str], place: str = "") -> None:
+    """A newer version wrote it. To read the rest without it would be a guess."""
+    unknown = min(fields.keys() - known, default=None)
+    if unknown is not None:
+        raise UnknownField(f"it has a field that this version does not know: {place}{unknown}")
+
+
 def _seen(fields: dict[str, Any]) -> Seen:
     return Seen(
         held_back=_named(text_map(fields, "held_back"), "held_back"),
@@ -308,9 +317,7 @@ def _head_or_none(fields: dict[str, Any]) -> QuarantineHead | None:
     if "quarantine_head" not in fields:
         return None  # nothing was ever bad, or an older version wrote it
     head = object_of(fields, "quarantine_head")
-    unknown = sorted(head.keys() - {"batch_id", "sequence", "previous", "table_id"})
-    if unknown:
-        raise UnknownField(f"it has a field that this version does not know: quarantine_head.{unknown[0]}")
+    _refuse_unknown(head, {"batch_id", "sequence", "previous", "table_id"}, "quarantine_head.")
     return QuarantineHead(
         batch_id=text(head, "batch_id"),
         sequence=integer(head, "sequence", at_least=1),
