@@ -24,6 +24,8 @@ class Kind(Word):
     # Exit 1.
     ERROR = "error"
     INTERNAL = "internal"
+
+    # Exit 2; a summary that cannot be written after the work: exit 1.
     OUTPUT = "output"
     SUMMARY = "summary"
 

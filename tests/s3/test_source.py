@@ -225,7 +225,7 @@ def test_one_object_that_cannot_be_had_is_held_back_and_named_and_the_others_are
     summary = flow.run()
     assert (summary.records, summary.held_files) == (3, 1)
     position = newest_state_of(flow)
-    assert position.held_back["n.ndjson"].startswith(kind)
+    assert position.seen.held_back["n.ndjson"].startswith(kind)
     fault_proxy.remove_rules()
     assert flow.run().records == 3
     assert flow.ids() == list(range(9))
