@@ -166,7 +166,6 @@ class Standing:
     position: Position
     version: int
     committed_at_ms: int
-    is_in_log: bool = True
 
 
 def standings_of(commits: Iterable[CommitFacts], checkpoint: CheckpointFacts | None = None) -> dict[str, Standing]:
@@ -179,7 +178,7 @@ def standings_of(commits: Iterable[CommitFacts], checkpoint: CheckpointFacts | N
         known = found.get(position.pipeline)
         if checkpoint is not None and (known is None or known.position.sequence < position.sequence):
             found[position.pipeline] = Standing(
-                position=position, version=checkpoint.version, committed_at_ms=position.taken_at_ms, is_in_log=False
+                position=position, version=checkpoint.version, committed_at_ms=position.taken_at_ms
             )
     return found
 

@@ -59,12 +59,6 @@ class Opened:
     table: DeltaRsTable | None
     pipeline: str
 
-    @property
-    def existing(self) -> DeltaRsTable:
-        if self.table is None:
-            raise ConfigError("there is no Delta table yet: nothing was ingested", kind=Kind.TABLE_NOT_FOUND)
-        return self.table
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:

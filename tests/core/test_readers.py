@@ -123,8 +123,8 @@ def test_the_newest_position_counts_wherever_it_is() -> None:
         txns=tuple(Txn(app_id=encode_position(position), version=position.sequence) for position in (old, new)),
     )
     assert standings_of((), checkpoint)["p"].position == new
-    assert standings_of([commit(8, new)], checkpoint)["p"].is_in_log
-    assert not standings_of([commit(7, old)], checkpoint)["p"].is_in_log
+    assert standings_of([commit(8, new)], checkpoint)["p"].version == 8
+    assert standings_of([commit(7, old)], checkpoint)["p"].version == 9
 
 
 @pytest.mark.parametrize(
