@@ -12,6 +12,7 @@ from blizzard.operate.status import TableStatus, table_status
 from blizzard.run.assemble import Assembly, resolve_table
 from blizzard.run.carry_out import SchemaMissing, carry_out
 from blizzard.run.commit import new_run_id
+from blizzard.run.stream import Stream
 from blizzard.run.summary import Summary
 from blizzard.spark.gone import reported_if_gone
 from blizzard.spark.session import GivenSession, LazySession, settings_of
@@ -63,9 +64,10 @@ def ingest(
         schema=schema,
         spark_settings=settings_of(spark),
     )
-    summary, assembly = Summary(), Assembly(request=request, session=session, emit=on_event)
+    summary = Summary()
+    assembly = Assembly(request=request, session=session, emit=Stream(summary.see, on_event))
     with reported_if_gone():
-        carry_out(assembly, assembly.open(), summary, run_id=new_run_id())
+        carry_out(assembly, assembly.open(), run_id=new_run_id())
     return summary
 
 

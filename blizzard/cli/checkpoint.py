@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from blizzard.cli.context import ingesting, looking
-from blizzard.cli.look import time_text
 from blizzard.cli.output import output_of, print_file
+from blizzard.cli.show import time_text
 from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError
 from blizzard.operate import positions, transfer

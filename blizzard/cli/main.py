@@ -10,10 +10,10 @@ import sys
 from collections.abc import Callable, Sequence
 
 from blizzard.cli.arguments import add_config_arguments
-from blizzard.cli.carrying import carry_out, stdout_is_lost
-from blizzard.cli.ending import failure_of, failure_text, trace_of
+from blizzard.cli.failures import failure_of, failure_text, trace_of
 from blizzard.cli.output import say
 from blizzard.cli.parser import Parser, build_parser
+from blizzard.cli.watched_stdout import run_watched, stdout_is_lost
 from blizzard.errors import ConfigError
 from blizzard.service.logs import others_shown
 from blizzard.text.redaction import learn_arguments, of_one_command
@@ -50,7 +50,7 @@ def _main(arguments: list[str]) -> int:
         from blizzard.cli.run import RunCommand
 
         return RunCommand(options, arguments).run()
-    code, error = carry_out(lambda: _command(options)(options), prints_at_the_end=_changes_something(options))
+    code, error = run_watched(lambda: _command(options)(options), prints_at_the_end=_changes_something(options))
     return code if error is None else _fail(error)
 
 
@@ -94,10 +94,10 @@ def _command(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]
 
             return schema.dispatch
         case "audit" | "doctor" | "vacuum-orphans":
-            from blizzard.cli import care
+            from blizzard.cli import maintenance
 
-            return care.dispatch
+            return maintenance.dispatch
         case _:
-            from blizzard.cli import look
+            from blizzard.cli import show
 
-            return look.dispatch
+            return show.dispatch

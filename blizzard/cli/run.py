@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from blizzard.cli.ending import failure_of, failure_text, trace_of
+from blizzard.cli.failures import failure_of, failure_text, trace_of
 from blizzard.cli.output import say
 from blizzard.core.kinds import Kind
 from blizzard.errors import BlizzardError, ConfigError

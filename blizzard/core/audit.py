@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from blizzard.core.history import ledgers_of
+from blizzard.core.kinds import CommitKind
 from blizzard.core.late import Past
 from blizzard.core.ledger import SKIPPED, Ledger, LedgerEntry
 from blizzard.core.log import CommitFacts, positions_in
@@ -208,7 +209,7 @@ def _judge_quarantine(quarantine: InQuarantine, position: Position, ledgers: Seq
         is_explained = is_replayed or quarantine.was_purged or ledger.sequence == quarantine.unsettled
         if quarantine.rows.get(ledger.sequence, 0) < expected and not is_explained:
             missing.append(ledger.sequence)
-        is_replayed |= ledger.kind == "replay"  # it may have taken any earlier record
+        is_replayed |= ledger.kind == CommitKind.REPLAY  # it may have taken any earlier record
     first, last = position.quarantine.rolled_back or (1, 0)  # the next run may still have to take these out
     unknown = [s for s in quarantine.rows if alive and s >= min(alive) and s not in alive and not first <= s <= last]
     return {

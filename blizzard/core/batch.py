@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from blizzard.core.codec import encode_position, fence_app_id
+from blizzard.core.kinds import CommitKind
 from blizzard.core.ledger import Ledger, LedgerEntry, encode_ledger, entries_of
 from blizzard.core.look import Look
 from blizzard.core.position import (
@@ -184,7 +185,7 @@ def seal(
     position: Position,
     result: BatchResult,
     *,
-    kind: str = "batch",
+    kind: CommitKind = CommitKind.BATCH,
     rolled_back_to: int | None = None,
     superseded: tuple[int, ...] = (),
     late: Collection[str] = (),

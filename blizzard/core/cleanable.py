@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from blizzard.core.history import ledgers_of
+from blizzard.core.kinds import CommitKind
 from blizzard.core.ledger import Ledger, LedgerEntry
 from blizzard.core.log import CommitFacts
 from blizzard.core.position import Position
@@ -72,7 +73,7 @@ def find_ingested(position: Position, commits: Iterable[CommitFacts]) -> list[In
     for _, ledger in ledgers_of(commits, position.pipeline):
         if ledger.sequence <= position.cleaned.done_through and not open_paths:
             break
-        if ledger.kind == "replay" and ledger.quarantine:
+        if ledger.kind == CommitKind.REPLAY and ledger.quarantine:
             replays.append(ledger.sequence)
         if ledger.source != position.source:
             continue  # the same name is another file there

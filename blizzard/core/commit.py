@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from blizzard.core.batch import SealedPosition, seal
+from blizzard.core.kinds import CommitKind
 from blizzard.core.ledger import LedgerEntry
 from blizzard.core.position import Position
 from blizzard.core.types import BatchResult, DataFile
@@ -50,7 +51,7 @@ class Intent:
 
     position: Position
     planned_ms: int
-    kind: str = "batch"
+    kind: CommitKind = CommitKind.BATCH
     result: BatchResult = field(default_factory=BatchResult)
     late: frozenset[str] = frozenset()
     edited: tuple[LedgerEntry, ...] = ()  # what a person said about files

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from blizzard.core.kinds import Kind
+from blizzard.core.kinds import CommitKind, Kind
 from blizzard.core.paths import Path
 from blizzard.core.position import Position
 from blizzard.core.types import BatchPlan, BatchResult
@@ -34,7 +34,17 @@ class Began:
 
     pipeline: str
     source: str
+    table: str
     run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A run, or a cycle of a run that follows. `has_failed`: an exception follows."""
+
+    seconds: float
+    was_stopped: bool
+    has_failed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +114,7 @@ class Rejected:
 class Committed:
     """A position is in the log. `kind` is the kind of its ledger; a renewal has read nothing."""
 
-    kind: str
+    kind: CommitKind
     position: Position
     result: BatchResult
     version: int
@@ -148,6 +158,7 @@ class Failed:
 
 Event = (
     Began
+    | Ended
     | Noted
     | Warned
     | Recovered

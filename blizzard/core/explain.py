@@ -15,7 +15,7 @@ from blizzard.core.log import (
     standings_of,
 )
 from blizzard.core.paths import WORDS
-from blizzard.core.recover import Fresh, Recovery, Resume
+from blizzard.core.recover import ADOPTED, Fresh, Recovery, Resume
 from blizzard.core.refuse import Refuse, describe_position
 
 
@@ -83,7 +83,10 @@ def _decision(recovery: Recovery) -> str:
                 f"Decision: resume at sequence {position.sequence + 1} from {WORDS[path].found_in}; mark"
                 f" {position.marks.last_committed_file or 'none'}, {in_progress} files in progress."
             )
-        case Fresh(start_from=start_from):
-            return f"Decision: begin {'at the first file' if start_from is None else start_from}."
+        case Fresh(start_from=start_from, marks=marks):
+            if start_from == ADOPTED:
+                return "Decision: begin where the Rust program stopped."
+            mark = marks.last_committed_file
+            return f"Decision: begin {'at the first file' if mark is None else f'after the file {mark}'}."
         case Refuse(kind=kind, message=message):
             return f"Decision: refuse ({kind}). {message}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from blizzard.core.kinds import CommitKind
 from blizzard.core.ledger import Ledger, LedgerEntry, decode_ledger
 from blizzard.core.log import CommitFacts, fence_version
 from blizzard.core.position import ForQuarantine, Marks, Position, apply_reports, prune_finished
@@ -39,14 +40,14 @@ def _ledger_of(commit: CommitFacts, position: Position, sequence: int) -> Ledger
         raise CannotFold(f"version {commit.version} has no ledger")
     if (ledger.pipeline, ledger.sequence, ledger.source) != (position.pipeline, sequence, position.source):
         raise CannotFold(f"the ledger of version {commit.version} is not that of sequence {sequence}")
-    if ledger.kind not in ("batch", "renewal", "rollback"):
+    if ledger.kind not in (CommitKind.BATCH, CommitKind.RENEWAL, CommitKind.ROLLBACK):
         raise CannotFold(f"version {commit.version} is a commit of kind {ledger.kind}, which ledgers do not describe")
     return ledger
 
 
 def _after(position: Position, ledger: Ledger, passed: Mapping[int, Position]) -> Position:
     rolled_back = None
-    if ledger.kind == "rollback":
+    if ledger.kind == CommitKind.ROLLBACK:
         target = passed.get(ledger.rolled_back_to if ledger.rolled_back_to is not None else -1)
         if target is None or (not ledger.superseded and target is not position):
             raise CannotFold(f"sequence {ledger.sequence} goes back to sequence {ledger.rolled_back_to}")

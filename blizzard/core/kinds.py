@@ -18,6 +18,16 @@ class Word(str, Enum):
         return format(self.value, spec)
 
 
+class CommitKind(Word):
+    """What a commit of a position is for."""
+
+    BATCH = "batch"
+    RENEWAL = "renewal"
+    REPLAY = "replay"
+    EDIT = "edit"
+    ROLLBACK = "rollback"
+
+
 class Kind(Word):
     """Why a command failed, or why a file cannot be read."""
 

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from blizzard.core.fields import MAX_INTEGER, CodecError, integer, text
+from blizzard.core.kinds import CommitKind
 from blizzard.core.names import is_below, is_name
 from blizzard.core.types import SliceReport, SourceIdentity
 
@@ -22,7 +23,6 @@ _VERSION = 1
 # The quarantine table has the full reason why a file broke.
 MAX_BROKEN_BYTES = 80
 SKIPPED = "skipped"  # instead of why a file broke: a person left it, or its rest, out
-_KINDS = ("batch", "renewal", "replay", "edit", "rollback")
 _ENTRY_FIELDS = 7
 _ENTRY = itemgetter("path", "size", "etag", "from", "to", "finished", "bad")
 
@@ -63,7 +63,7 @@ class Ledger:
     quarantine: tuple[str, ...] = ()  # files of bad records, as the payload names them
     # batch; renewal: the same position once more; replay: records from the quarantine table, so no file is named;
     # edit: a person moved the position; rollback: back to an older sequence, what came after it is taken back
-    kind: str = "batch"
+    kind: CommitKind = CommitKind.BATCH
     rolled_back_to: int | None = None
     superseded: tuple[int, ...] = ()  # sequences that this commit took back: they no longer count
 
@@ -107,7 +107,7 @@ def encode_ledger(ledger: Ledger) -> str:
             },
             "records": ledger.records,
             **({"quarantine": ledger.quarantine} if ledger.quarantine else {}),
-            **({"kind": ledger.kind} if ledger.kind != "batch" else {}),
+            **({"kind": ledger.kind} if ledger.kind != CommitKind.BATCH else {}),
             **({"rolled_back_to": ledger.rolled_back_to} if ledger.rolled_back_to is not None else {}),
             **({"superseded": ledger.superseded} if ledger.superseded else {}),
             "files": [
@@ -180,7 +180,8 @@ def _ledger_without_files(fields: dict[str, Any]) -> Ledger:
     sequence, source = integer(fields, "sequence", at_least=1), fields.get("source")
     rolled_back_to = fields.get("rolled_back_to")
     superseded, quarantine = fields.get("superseded", []), fields.get("quarantine", [])
-    kind, marks_per = fields.get("kind", "batch"), source.get("marks_per") if isinstance(source, dict) else None
+    kind = next((known for known in CommitKind if known == fields.get("kind", CommitKind.BATCH)), None)
+    marks_per = source.get("marks_per") if isinstance(source, dict) else None
     if not (
         isinstance(source, dict)
         and (marks_per is None or type(marks_per) is str)
@@ -189,7 +190,7 @@ def _ledger_without_files(fields: dict[str, Any]) -> Ledger:
         and all(_is_integer(number, 1, sequence - 1) for number in superseded)
         and type(quarantine) is list
         and all(map(is_below, quarantine))
-        and kind in _KINDS
+        and kind is not None
     ):
         raise _NotALedger
     return Ledger(

@@ -44,7 +44,7 @@ WORDS = {
         found_in="a Delta checkpoint, because the commit it came in is no longer in the log",
         warning="the commit with the position is no longer in the log; it was found in a Delta checkpoint",
     ),
-    Path.FRESH: Words(status="begins with the first file", title="Begins with the first file"),
+    Path.FRESH: Words(status="begins: nothing of this pipeline is committed", title="Begins: nothing is committed yet"),
     Path.REFUSED: Words(status="refuses to start", title="Refuses to start", verdict="bad"),
 }
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from blizzard.core.codec import head_number
 from blizzard.core.history import Superseded
-from blizzard.core.kinds import Kind
+from blizzard.core.kinds import CommitKind, Kind
 from blizzard.core.ledger import LedgerEntry, decode_ledger
 from blizzard.core.log import CommitFacts, fence_version, positions_in
 from blizzard.core.position import Position, QuarantineHead
@@ -185,15 +185,16 @@ def chain_of(commits: Iterable[CommitFacts], *, pipeline: str, sequence: int) ->
         begins_at = min(begins_at, ledger.sequence)
         if superseded.meets(ledger):
             continue
-        states = {position.batch_id: position for position in positions_in(commit.txns)}
-        if ledger.kind == "replay" and ledger.batch_id not in states:
+        positions = {position.batch_id: position for position in positions_in(commit.txns)}
+        is_replay = ledger.kind == CommitKind.REPLAY
+        if is_replay and ledger.batch_id not in positions:
             raise UnknownReplay(f"version {commit.version} is a replay whose payload cannot be read")
         link = Link(
             sequence=ledger.sequence,
             batch_id=ledger.batch_id,
             run_id=ledger.run_id,
             files=ledger.quarantine,
-            replayed=states[ledger.batch_id].quarantine.replayed if ledger.kind == "replay" else MappingProxyType({}),
+            replayed=positions[ledger.batch_id].quarantine.replayed if is_replay else MappingProxyType({}),
             slices=tuple(e for e in ledger.entries if e.bad or e.broken is not None),
         )
         links.append(link)

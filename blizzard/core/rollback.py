@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from blizzard.core.judge import Held, Judged, Own, judge_position
-from blizzard.core.kinds import Kind
+from blizzard.core.kinds import CommitKind, Kind
 from blizzard.core.ledger import LedgerEntry
 from blizzard.core.log import History, positions_in
 from blizzard.core.position import Marks, Position, Seen
@@ -87,7 +87,8 @@ def entries_of_all(commits: Sequence[Own]) -> tuple[LedgerEntry, ...]:
 
 
 def find_replay(taken_back: Sequence[Own]) -> Refuse | None:
-    replayed = next((own for own in taken_back if own.ledger is not None and own.ledger.kind == "replay"), None)
+    replays = (own for own in taken_back if own.ledger is not None and own.ledger.kind == CommitKind.REPLAY)
+    replayed = next(replays, None)
     if replayed is None:
         return None
     return Refuse(

@@ -221,6 +221,11 @@ class BatchResult:
         return tuple(s for report in self.reports for s in report.slices)
 
     @property
+    def finished_files(self) -> int:
+        """Source files of which the last line was read."""
+        return sum(1 for s in self.slices if s.finished)
+
+    @property
     def files(self) -> tuple[DataFile, ...]:
         return tuple(f for report in self.reports for f in report.files)
 

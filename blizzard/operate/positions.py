@@ -12,7 +12,7 @@ from blizzard.core.batch import renewed_position
 from blizzard.core.commit import Intent
 from blizzard.core.events import unheard
 from blizzard.core.history import ledgers_of
-from blizzard.core.kinds import Kind
+from blizzard.core.kinds import CommitKind, Kind
 from blizzard.core.ledger import SKIPPED, LedgerEntry
 from blizzard.core.log import CommitFacts
 from blizzard.core.position import FINISHED, FileProgress, Marks, Position, RecordsRead, prune_finished
@@ -135,7 +135,8 @@ def edit_intent(
     if goes_back_over:
         taken_back = (goes_back_over[0], goes_back_over[-1])
         after = replace(after, quarantine=replace(after.quarantine, rolled_back=taken_back))
-    return Intent(position=after, planned_ms=planned_ms, kind="edit", superseded=tuple(goes_back_over), edited=edited)
+    superseded = tuple(goes_back_over)
+    return Intent(position=after, planned_ms=planned_ms, kind=CommitKind.EDIT, superseded=superseded, edited=edited)
 
 
 def changed_meanwhile() -> Refused:

@@ -29,7 +29,7 @@ from blizzard.delta import log
 from blizzard.errors import BlizzardError, Refused, Temporary
 from blizzard.operate.rollback import position_to_leave
 from blizzard.quarantine.head import facts_of
-from blizzard.quarantine.realigned import QuarantineView, add_missing, commit_marks, count_batches, find_marks
+from blizzard.quarantine.realigning_commit import QuarantineView, add_missing, commit_marks, count_batches, find_marks
 from blizzard.quarantine.table import DeltaRsQuarantine
 from blizzard.run.ports import TableWithFiles
 from blizzard.tasks.quarantine import read_footer

@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 from blizzard.core.bad import BadPolicy
 from blizzard.core.batch import renewed_position
 from blizzard.core.commit import Intent
-from blizzard.core.kinds import Kind
+from blizzard.core.kinds import CommitKind, Kind
 from blizzard.core.position import Position
 from blizzard.core.quarantine import lead_quarantine
 from blizzard.core.types import BatchPlan, BatchResult, Budget, TaskPlan
 from blizzard.errors import ConfigError, Refused
 from blizzard.faults import reach
 from blizzard.quarantine.ingestor import QuarantineIngestor
-from blizzard.quarantine.leaving import replay_marks
+from blizzard.quarantine.selected import replay_marks
 from blizzard.run.assemble import Assembly, Opened, layout_of_table, parse_policy, with_rescued_column
 from blizzard.run.commit import Committing, new_run_id
-from blizzard.run.inflight import CommitQueue, ThreadBackground
+from blizzard.run.commit_queue import CommitQueue, ThreadBackground
 from blizzard.run.ingest import BatchIngest
 from blizzard.run.ports import NeverStop, Ports, Table
 from blizzard.run.recover import recover
@@ -101,7 +101,7 @@ def replay(
         return Replayed(replayed=0, still_bad=still_bad, sequence=position.sequence, delta_version=table.version)
     after = position_after(position, chosen, result, batch_id=result.batch_id, now_ms=ports.clock.now_ms())
     reach("replay.before_commit")
-    intent = Intent(position=after, result=result, planned_ms=planned_ms, kind="replay")
+    intent = Intent(position=after, result=result, planned_ms=planned_ms, kind=CommitKind.REPLAY)
     sequence, version = committing.commit_edit(intent)
     return Replayed(replayed=rows, still_bad=still_bad, sequence=sequence, delta_version=version)
 

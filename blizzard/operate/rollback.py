@@ -19,7 +19,7 @@ from blizzard.core.clock import Clock
 from blizzard.core.commit import Intent
 from blizzard.core.events import Emit
 from blizzard.core.judge import Judged, judge_history
-from blizzard.core.kinds import Kind
+from blizzard.core.kinds import CommitKind, Kind
 from blizzard.core.log import CommitFacts, FileActions, History, fence_version, pipelines_of
 from blizzard.core.position import Position
 from blizzard.core.recover import Fresh, Resume, decide_recovery
@@ -225,7 +225,7 @@ def apply_rollback(
     intent = Intent(
         position=after,
         planned_ms=planned_ms,
-        kind="rollback",
+        kind=CommitKind.ROLLBACK,
         rolled_back_to=rollback.plan.target.sequence,
         superseded=rollback.plan.superseded,
         removes=rollback.plan.files,

@@ -61,7 +61,7 @@ class Reparsing:
     def _why_not_a_line(self, record: dict[str, Any]) -> _Reason | None:
         size, limit = len(record["raw"]), self._spec.max_record_bytes
         if size > limit:
-            return "too_long", str(LongLine(head=b"", size_bytes=size, limit_bytes=limit)), None
+            return LineKind.TOO_LONG, str(LongLine(head=b"", size_bytes=size, limit_bytes=limit)), None
         if b"\n" in record["raw"]:  # blizzard never writes this: one record is one line
             return _same(record)
         return None

@@ -43,8 +43,8 @@ from blizzard.errors import BlizzardError, ConfigError, Refused, Temporary, fail
 from blizzard.faults import reach
 from blizzard.quarantine.files import added_by, count_by_stats, read_rows
 from blizzard.quarantine.head import facts_of, lost_app_id, out_of_step
-from blizzard.quarantine.leaving import leaving_rows
-from blizzard.quarantine.replacing import replacing_commit
+from blizzard.quarantine.replacing_commit import replacing_commit
+from blizzard.quarantine.selected import leaving_rows
 from blizzard.schema.fit import schema_differences
 from blizzard.store import open_store
 from blizzard.store.access import NO_ACCESS, Access

@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from blizzard import __version__
 from blizzard.core.paths import WORDS
-from blizzard.report import words
+from blizzard.report import formats
 from blizzard.report.charts import Chart, Column, bar_chart
 from blizzard.report.facts import CommitRow, Live, PipelineFacts, ReportFacts
 
@@ -47,19 +47,19 @@ def _environment() -> Environment:
     made = Environment(
         loader=PackageLoader("blizzard.report", "templates"),
         autoescape=True,
-        finalize=words.plain,
+        finalize=formats.plain,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     made.filters |= {
-        "count": words.count,
-        "size": words.size,
-        "duration": words.duration,
-        "ago": words.ago,
-        "rate": words.rate,
-        "when": words.when,
-        "name": words.shown_name,
+        "count": formats.count,
+        "size": formats.size,
+        "duration": formats.duration,
+        "ago": formats.ago,
+        "rate": formats.rate,
+        "when": formats.when,
+        "name": formats.shown_name,
     }
     return made
 
@@ -144,21 +144,21 @@ def _totals(rows: Sequence[CommitRow]) -> _Totals:
 
 def _charts(index: int, rows: Sequence[CommitRow], gaps: dict[int, float], lag_s: float | None) -> tuple[Chart, ...]:
     """`rows` oldest first."""
-    span = f"{len(rows)} commits, {words.when(rows[0].at_ms)} to {words.when(rows[-1].at_ms)} UTC."
+    span = f"{len(rows)} commits, {formats.when(rows[0].at_ms)} to {formats.when(rows[-1].at_ms)} UTC."
     most = max(rows, key=lambda row: row.records)
     records = bar_chart(
         [_column(row, (("main", row.records), ("bad", row.bad))) for row in rows],
         chart_id=f"records-{index}",
         title="Records per commit",
         description=f"{span} At most {most.records:,} records, in sequence {most.sequence}. Bad records are on top.",
-        show=words.count,
+        show=formats.count,
     )
     stored = bar_chart(
         [_column(row, (("main", row.bytes),)) for row in rows],
         chart_id=f"bytes-{index}",
         title="Source bytes finished per commit",
         description=f"{span} The stored size of the source files that each commit finished.",
-        show=words.size,
+        show=formats.size,
     )
     longest = max(gaps.values(), default=0.0)
     waits = [_column(row, (("gap", gaps.get(row.version, 0.0)),)) for row in rows]
@@ -170,16 +170,16 @@ def _charts(index: int, rows: Sequence[CommitRow], gaps: dict[int, float], lag_s
         waits,
         chart_id=f"lag-{index}",
         title="Time between commits",
-        description=f"{span} At most {words.duration(longest)}. The last bar is the time since the newest commit,"
+        description=f"{span} At most {formats.duration(longest)}. The last bar is the time since the newest commit,"
         f" cut at twice that.",
-        show=words.duration,
+        show=formats.duration,
         is_time=True,
     )
     return records, stored, between
 
 
 def _now(lag_s: float, drawn: float) -> Column:
-    return Column(parts=(("lag", drawn),), tip=f"since the last commit\n{words.duration(lag_s)}", label="now")
+    return Column(parts=(("lag", drawn),), tip=f"since the last commit\n{formats.duration(lag_s)}", label="now")
 
 
 def _column(row: CommitRow, parts: tuple[tuple[str, float], ...]) -> Column:
@@ -191,14 +191,14 @@ def _column(row: CommitRow, parts: tuple[tuple[str, float], ...]) -> Column:
 
 
 def _label(row: CommitRow) -> str:
-    return words.when(row.at_ms)[5:16]
+    return formats.when(row.at_ms)[5:16]
 
 
 def _tip(row: CommitRow) -> str:
     parts = [
         f"sequence {row.sequence if row.sequence is not None else '?'} · version {row.version}",
-        f"{words.when(row.at_ms)} UTC",
-        f"{row.records:,} records · {row.files:,} files · {words.size(row.bytes)}",
+        f"{formats.when(row.at_ms)} UTC",
+        f"{row.records:,} records · {row.files:,} files · {formats.size(row.bytes)}",
     ]
     if row.bad:
         parts.append(f"{row.bad:,} bad records")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from blizzard.core.codec import FENCE_PREFIX
 from blizzard.core.history import Superseded
+from blizzard.core.kinds import CommitKind
 from blizzard.core.ledger import Ledger, decode_ledger
 from blizzard.core.log import CommitFacts, decode_payloads, payloads
 from blizzard.core.position import Position
@@ -95,7 +96,7 @@ def _count_late(pipeline: PipelineRows, before: Position) -> None:
 
 
 def _reads_files(ledger: Ledger | None) -> bool:
-    return ledger is not None and ledger.kind == "batch"
+    return ledger is not None and ledger.kind == CommitKind.BATCH
 
 
 def _row(commit: CommitFacts, ledger: Ledger | None, taken_back: bool) -> CommitRow:

@@ -24,7 +24,7 @@ from blizzard.quarantine.contents import purge_older
 from blizzard.quarantine.table import DeltaRsQuarantine
 from blizzard.run.after_ingest import Cleaning
 from blizzard.run.clock import SystemClock
-from blizzard.run.inflight import ThreadBackground
+from blizzard.run.commit_queue import ThreadBackground
 from blizzard.run.ports import Ingestor, Ports, StopRequest
 from blizzard.run.settings import RunSettings
 from blizzard.schema import DeltaSchema

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
-from blizzard.core.events import Began, Noted, Warned
+from blizzard.core.events import Began, Discovered, Ended, Noted, Recovered, Warned
 from blizzard.core.kinds import Kind
 from blizzard.core.late import EVERYTHING
+from blizzard.core.paths import Path
 from blizzard.errors import SchemaError
 from blizzard.run.assemble import (
     Assembly,
@@ -18,14 +18,12 @@ from blizzard.run.assemble import (
     parse_policy,
     with_rescued_column,
 )
+from blizzard.run.commit_queue import ThreadBackground
 from blizzard.run.discover import NO_FILE_MATCHES
 from blizzard.run.drain import drain
 from blizzard.run.infer import infer_from_sample
-from blizzard.run.inflight import ThreadBackground
 from blizzard.run.ports import NeverStop, StopRequest
 from blizzard.run.preview import NothingRead, plan_nothing, plan_run
-from blizzard.run.stream import Stream
-from blizzard.run.summary import Summary
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
 from blizzard.schema.layout import TableLayout
@@ -41,30 +39,36 @@ class SchemaMissing(SchemaError):
         self.ddl = ddl
 
 
-def carry_out(
-    assembly: Assembly, opened: Opened, summary: Summary, *, run_id: str, stop: StopRequest | None = None
-) -> None:
-    """Drain the source. The summary is filled in even when this raises."""
-    summary.pipeline, summary.table = opened.pipeline, assembly.request.table_shown
-    assembly = replace(assembly, emit=Stream(summary.see, assembly.emit))
-    stop, started = stop or NeverStop(), time.monotonic()
+def carry_out(assembly: Assembly, opened: Opened, *, run_id: str, stop: StopRequest | None = None) -> None:
+    """Drain the source. What happens is emitted, also when this raises."""
+    stop, started, has_failed = stop or NeverStop(), time.monotonic(), True
     source = assembly.request.source_location
-    assembly.emit(Began(pipeline=opened.pipeline, source=f"{source.identity.root} ({source.pattern})", run_id=run_id))
+    assembly.emit(
+        Began(
+            pipeline=opened.pipeline,
+            source=f"{source.identity.root} ({source.pattern})",
+            table=assembly.request.table_shown,
+            run_id=run_id,
+        )
+    )
     background = ThreadBackground()
     try:
         layout = _prepare(assembly, opened)
         if layout is None:
-            summary.status, summary.recovery, summary.backlog_files = "idle", "fresh", 0
+            assembly.emit(Recovered(path=Path.FRESH, seconds=0.0, has_table=False))
+            assembly.emit(Discovered(backlog_files=0, backlog_bytes=0, has_table=False))
+            has_failed = False
             return
         spec = assembly.task_spec(layout, pipeline=opened.pipeline, run_id=run_id, table=opened.table)
         ports = assembly.ports(layout, assembly.ingestor(spec), stop=stop, background=background)
         filled = drain(ports, assembly.settings(pipeline=opened.pipeline, run_id=run_id), opened.table)
         if filled is not None:
             assembly.purge_expired(opened.pipeline, filled.table_id)
-        summary.status = "stopped" if stop.requested() else "done" if summary.commits else "idle"
+        has_failed = False
     finally:
         background.close()
-        summary.seconds = time.monotonic() - started
+        seconds = time.monotonic() - started
+        assembly.emit(Ended(seconds=seconds, was_stopped=stop.requested(), has_failed=has_failed))
 
 
 def preview(assembly: Assembly, opened: Opened, *, slots: int) -> dict[str, Any]:

@@ -171,19 +171,20 @@ def _renewal(
 def _report_unexpected(emit: Emit, found: Unexpected, policy: LatePolicy) -> None:
     """Raises if the policy is to stop."""
     why = "they sort at or before the mark and were never ingested"
-    _report(emit, found.late, policy.late, "late", why)
-    _report(emit, found.rewritten, policy.rewritten, "rewritten", "they changed after they were ingested")
+    _report(emit, found.late, policy.late, "late", why, Kind.LATE_FILES)
+    why = "they changed after they were ingested"
+    _report(emit, found.rewritten, policy.rewritten, "rewritten", why, Kind.REWRITTEN_FILES)
     _report_unclear(emit, found.unclear, policy.unclear)
 
 
-def _report(emit: Emit, paths: tuple[str, ...], policy: str, what: str, why: str) -> None:
+def _report(emit: Emit, paths: tuple[str, ...], policy: str, what: str, why: str, kind: Kind) -> None:
     if not paths:
         return
     if policy == "fail":
         raise BadData(
             f"{len(paths)} files are {what}: {why}: {some(paths)}. Nothing was read, since {what}_files.policy is fail."
             f" {_ONE_BY_ONE[what]}",
-            kind=Kind(f"{what}_files"),
+            kind=kind,
         )
     warn_of(emit, paths, f"{what}: {why}; {_DONE[policy]}")
 

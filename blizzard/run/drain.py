@@ -19,8 +19,8 @@ from blizzard.core.position import FOR_A_PERSON, Position
 from blizzard.errors import BadData, Refused, Temporary
 from blizzard.run.after_ingest import clean_announced, clean_up
 from blizzard.run.commit import Committing, FilesGone, PositionMoved
+from blizzard.run.commit_queue import CommitQueue
 from blizzard.run.discover import Discovered, discover, look_at_all, warn_of
-from blizzard.run.inflight import CommitQueue
 from blizzard.run.ingest import BatchIngest
 from blizzard.run.plan import plan
 from blizzard.run.ports import Ports, Table

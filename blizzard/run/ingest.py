@@ -22,7 +22,7 @@ from blizzard.errors import (
     failure_to_write,
 )
 from blizzard.run.commit import new_batch_id
-from blizzard.run.inflight import CommitQueue, StopOfBatch
+from blizzard.run.commit_queue import CommitQueue, StopOfBatch
 from blizzard.run.ports import Ports, Table
 from blizzard.run.settings import RunSettings
 from blizzard.schema.evolve import Evolution, evolve_schema

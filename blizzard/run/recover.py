@@ -14,7 +14,7 @@ from blizzard.core.adopt import Adoption, adoption_warnings, check_rust_reader, 
 from blizzard.core.batch import RunIdentity, position_before, renewed_position
 from blizzard.core.commit import Intent
 from blizzard.core.events import Noted, Recovered, StandsAt, Warned
-from blizzard.core.kinds import Kind
+from blizzard.core.kinds import CommitKind, Kind
 from blizzard.core.late import as_looked_at
 from blizzard.core.log import TableFacts, standings_of
 from blizzard.core.paths import WORDS, Path
@@ -192,7 +192,7 @@ def _renewal(ports: Ports, settings: RunSettings, table: Table, found: Resume | 
 def renewal_of(position: Position, *, now_ms: int) -> Intent:
     """The position once more, without data."""
     after = renewed_position(position, batch_id=new_batch_id(), now_ms=now_ms)
-    return Intent(position=after, planned_ms=now_ms, kind="renewal")
+    return Intent(position=after, planned_ms=now_ms, kind=CommitKind.RENEWAL)
 
 
 def renew_at_once(ports: Ports, settings: RunSettings, table: Table, start: Start) -> Start:

@@ -11,6 +11,7 @@ from blizzard.core.events import (
     ColumnsAdded,
     Committed,
     Discovered,
+    Ended,
     Event,
     Held,
     Recovered,
@@ -19,6 +20,7 @@ from blizzard.core.events import (
     UnknownFields,
     Waited,
 )
+from blizzard.core.kinds import CommitKind
 from blizzard.text.json import json_text
 
 # Written as they are, not redacted: scripts decide by them, and none of them comes from a secret.
@@ -63,7 +65,11 @@ class Summary:
     def see(self, event: Event) -> None:
         match event:
             case Began():
-                self.pipeline = event.pipeline
+                self.pipeline, self.table = event.pipeline, event.table
+            case Ended():
+                self.seconds += event.seconds
+                if not event.has_failed:
+                    self.status = "stopped" if event.was_stopped else "done" if self.commits else "idle"
             case Recovered():
                 self.recovery = event.path
             case StandsAt():
@@ -93,13 +99,12 @@ class Summary:
 
     def _count(self, committed: Committed) -> None:
         self.sequence, self.delta_version = committed.position.sequence, committed.version
-        if committed.kind == "renewal":
+        if committed.kind == CommitKind.RENEWAL:
             return  # a run that only renews its position is idle
         result = committed.result
-        finished = sum(1 for s in result.slices if s.finished)
         self.commits += 1
-        self.files += finished
-        self.backlog_files = (self.backlog_files or 0) - finished
+        self.files += result.finished_files
+        self.backlog_files = (self.backlog_files or 0) - result.finished_files
         self.records += result.rows
         self.bad_records += result.bad
         self.bad_files += sum(s.broken is not None for s in result.slices)

@@ -55,7 +55,6 @@ class Operation:
         self._started = time.time()
         self._run_id = run_id or new_run_id()
         self._live_report = LiveReport(self._assembly)
-        summary.pipeline, summary.table = opened.pipeline, show_uri(assembly.request.table_root)
 
     def run(self, *, follows: bool) -> None:
         config, summary = self._assembly.config, self._following.total
@@ -87,7 +86,8 @@ class Operation:
         with reported_if_gone():
             opened = self._opened or Opened(table=self._assembly.place().open(), pipeline=self._pipeline)
             self._opened = None
-            carry_out(self._assembly, opened, summary, run_id=self._run_id, stop=self._control)
+            assembly = replace(self._assembly, emit=Stream(summary.see, self._assembly.emit))
+            carry_out(assembly, opened, run_id=self._run_id, stop=self._control)
 
     @contextmanager
     def _served(self) -> Iterator[None]:

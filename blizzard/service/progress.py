@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import Any, Protocol, TextIO
 
 from blizzard.core.events import Began, Committed, Discovered, Event, Noted, Planned, Warned
+from blizzard.core.kinds import CommitKind
 from blizzard.text.json import json_text
 from blizzard.text.lists import count
 from blizzard.text.shown import shown
@@ -46,7 +47,7 @@ class TerminalProgress:
                 self._backlog = event.backlog_files
             case Planned():
                 self._plan(event)
-            case Committed(kind="batch"):
+            case Committed(kind=CommitKind.BATCH):
                 self._commit(event)
             case _:
                 pass
@@ -63,7 +64,7 @@ class TerminalProgress:
 
     def _commit(self, committed: Committed) -> None:
         result, batch = committed.result, f"batch {committed.position.sequence}"
-        finished = sum(1 for s in result.slices if s.finished)
+        finished = result.finished_files
         self._done += finished
         self._backlog -= finished
         self._records += result.rows
@@ -126,7 +127,7 @@ class JsonProgress:
                 self._backlog = event.backlog_files
             case Planned():
                 self._plan(event)
-            case Committed(kind="batch"):
+            case Committed(kind=CommitKind.BATCH):
                 self._commit(event)
             case _:
                 pass
@@ -144,7 +145,7 @@ class JsonProgress:
 
     def _commit(self, committed: Committed) -> None:
         result = committed.result
-        finished = sum(1 for s in result.slices if s.finished)
+        finished = result.finished_files
         self._backlog -= finished
         self.line(
             "info",

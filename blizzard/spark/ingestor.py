@@ -97,7 +97,7 @@ class SparkIngestor:
 
 
 def _cancelled() -> Temporary:
-    return Temporary("the batch was cancelled by a signal; nothing of it was committed", kind=Kind.INTERRUPTED)
+    return Temporary("the batch was cancelled; nothing of it was committed", kind=Kind.INTERRUPTED)
 
 
 class _EndMarker:

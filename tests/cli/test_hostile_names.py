@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from blizzard.cli.failures import trace_lines
 from blizzard.cli.main import main
 from blizzard.cli.output import print_line, table_lines
-from blizzard.cli.unforeseen import trace_lines
 from blizzard.core.late import LatePolicy
 from blizzard.core.plan import Limits
 from blizzard.errors import BlizzardError, ConfigError

@@ -145,7 +145,14 @@ DECISIONS: dict[str, tuple[Recovery, str]] = {
         " log; mark c, 1 files in progress.",
     ),
     "begin": (FRESH, "Decision: begin at the first file."),
-    "begin where the user says": (replace(FRESH, start_from="after:m"), "Decision: begin after:m."),
+    "begin where the user says": (
+        Fresh(marks=Marks(last_committed_file="m"), start_from="after:m"),
+        "Decision: begin after the file m.",
+    ),
+    "begin where another program stopped": (
+        Fresh(marks=Marks(last_committed_file="m"), start_from="adopt"),
+        "Decision: begin where the Rust program stopped.",
+    ),
     "refuse": (
         Refuse(kind=Kind.TABLE_REWRITTEN, message="Do this."),
         "Decision: refuse (table_rewritten). Do this.",

@@ -24,7 +24,7 @@ from blizzard.cli.quarantine_arguments import add_dlq_parser
 from blizzard.core.events import unheard
 from blizzard.errors import ConfigError, Refused, Temporary
 from blizzard.quarantine import contents
-from blizzard.quarantine.leaving import replay_marks, replayed_rows
+from blizzard.quarantine.selected import replay_marks, replayed_rows
 from blizzard.quarantine.table import DeltaRsQuarantine
 from blizzard.store import open_store
 from blizzard.store.local import LocalStore

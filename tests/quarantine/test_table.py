@@ -20,7 +20,7 @@ from blizzard.core.ledger import decode_ledger
 from blizzard.core.plan import Limits
 from blizzard.delta.place import DeltaRsPlace
 from blizzard.errors import BadData, Refused, Temporary
-from blizzard.run.inflight import ThreadBackground
+from blizzard.run.commit_queue import ThreadBackground
 from blizzard.run.summary import Summary
 from blizzard.schema.ddl import parse_ddl
 from blizzard.schema.derived import parse_partition_by

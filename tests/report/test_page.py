@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from blizzard.core.paths import Path as RecoveryPath
-from blizzard.report import words
+from blizzard.report import formats
 from blizzard.report.charts import Column, bar_chart, round_number, round_seconds
 from blizzard.report.facts import (
     BadGroup,
@@ -270,7 +270,7 @@ def test_secrets_in_locations_are_not_shown(text: str, shown: str) -> None:
 
 
 def test_numbers_read_well() -> None:
-    assert [words.count(n) for n in (0, 0.5, 999, 12_345, 1_234_567, 2e9)] == [
+    assert [formats.count(n) for n in (0, 0.5, 999, 12_345, 1_234_567, 2e9)] == [
         "0",
         "0.5",
         "999",
@@ -278,17 +278,17 @@ def test_numbers_read_well() -> None:
         "1.23 M",
         "2 G",
     ]
-    assert [words.size(n) for n in (0, 999, 1000, 1_500_000)] == ["0 B", "999 B", "1 kB", "1.5 MB"]
-    assert [words.duration(s) for s in (0.04, 9.94, 60, 200, 3_600, 90_061)] == [
+    assert [formats.size(n) for n in (0, 999, 1000, 1_500_000)] == ["0 B", "999 B", "1 kB", "1.5 MB"]
+    assert [formats.duration(s) for s in (0.04, 9.94, 60, 200, 3_600, 90_061)] == [
         *("0 s", "9.9 s", "1 min", "3 min 20 s", "1 h", "1 d 1 h")
     ]
-    assert [words.ago(s) for s in (59, 247, 21_150, 100_000)] == [
+    assert [formats.ago(s) for s in (59, 247, 21_150, 100_000)] == [
         "59 s ago",
         "4 min ago",
         "5 h 52 min ago",
         "1 d 3 h ago",
     ]
-    assert [words.rate(n) for n in (1234.5, 0.9, 0.01, 0.0001)] == ["1,234/s", "54/min", "36/h", "8.64/d"]
+    assert [formats.rate(n) for n in (1234.5, 0.9, 0.01, 0.0001)] == ["1,234/s", "54/min", "36/h", "8.64/d"]
 
 
 def test_scales_are_round_and_never_below_what_they_show() -> None:

@@ -18,6 +18,7 @@ from blizzard.core.events import (
     UnknownFields,
     Waited,
 )
+from blizzard.core.kinds import CommitKind
 from blizzard.core.paths import Path
 from blizzard.core.types import BatchResult, DataFile, SliceReport, TaskReport
 from blizzard.run.summary import Summary
@@ -41,13 +42,13 @@ def read(rows: int, bad: int = 0, *, finished: bool = True, broken: str | None =
     return BatchResult(reports=(report,))
 
 
-def committed(sequence: int, result: BatchResult, kind: str = "batch") -> Committed:
+def committed(sequence: int, result: BatchResult, kind: CommitKind = CommitKind.BATCH) -> Committed:
     position = example(sequence=sequence)
     return Committed(kind=kind, position=position, result=result, version=sequence, payload_bytes=1, seconds=0.1)
 
 
 CYCLE: list[Event] = [
-    Began(pipeline="p", source="s", run_id="r"),
+    Began(pipeline="p", source="s", table="t", run_id="r"),
     Recovered(path=Path.LOG, seconds=0.1),
     StandsAt(newest=example(sequence=7), version=9),
     Discovered(backlog_files=3, backlog_bytes=30, late=1, rewritten=2),
@@ -87,7 +88,7 @@ def test_cycles_add_up_and_what_is_so_now_is_as_the_newest_has_it() -> None:
 
 
 def test_a_renewal_moves_the_position_and_is_no_work() -> None:
-    found = summed(committed(3, BatchResult(), kind="renewal"))
+    found = summed(committed(3, BatchResult(), kind=CommitKind.RENEWAL))
     assert (found.sequence, found.commits) == (3, 0)
 
 

@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from blizzard.config.load import make_config
 from blizzard.core.events import CommitFailed, Committed, StandsAt
+from blizzard.core.kinds import CommitKind
 from blizzard.core.position import Marks, PlannedOn, Position
 from blizzard.core.types import BatchResult, SourceIdentity
 from blizzard.errors import ConfigError
@@ -82,7 +83,9 @@ def test_the_lag_goes_on_between_commits() -> None:
     assert value(telemetry, "checkpoint_lag_seconds") == 60
     now[0] = 1_100.0
     telemetry.see(
-        Committed(kind="batch", position=position(5), result=BatchResult(), version=6, payload_bytes=10, seconds=0.1)
+        Committed(
+            kind=CommitKind.BATCH, position=position(5), result=BatchResult(), version=6, payload_bytes=10, seconds=0.1
+        )
     )
     now[0] = 1_107.0
     assert value(telemetry, "checkpoint_lag_seconds") == 7

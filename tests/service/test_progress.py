@@ -12,6 +12,7 @@ import pytest
 
 from blizzard.cli.main import main
 from blizzard.core.events import Committed, Discovered, Noted, Planned, Warned
+from blizzard.core.kinds import CommitKind
 from blizzard.core.types import BatchPlan, BatchResult, Budget, Slice, SliceReport, TaskPlan, TaskReport
 from blizzard.service.logs import logged_as_events
 from blizzard.service.progress import JsonProgress, TerminalProgress, make_progress
@@ -28,7 +29,7 @@ RESULT = BatchResult(reports=(TaskReport(slot=0, slices=(REPORT,), bytes_read=9_
 
 def committed(sequence: int, version: int) -> Committed:
     return Committed(
-        kind="batch",
+        kind=CommitKind.BATCH,
         position=example(sequence=sequence),
         result=RESULT,
         version=version,

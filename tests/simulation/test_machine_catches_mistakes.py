@@ -26,7 +26,7 @@ from blizzard.core.look import digest_files, settled_files
 from blizzard.core.outcome import Landed, NotLanded, decide_commit_outcome
 from blizzard.core.position import Finished, Marks, RecordsRead
 from blizzard.core.types import SourceFile
-from blizzard.run.inflight import CommitQueue
+from blizzard.run.commit_queue import CommitQueue
 from blizzard.testing.memory import MemoryQuarantine
 from tests.simulation.invariants import (
     ENDS_FOR_A_REASON,

@@ -123,7 +123,7 @@ def test_what_is_not_foreseen_is_one_line_and_a_traceback_only_where_asked(
     def panic(_: object) -> int:
         raise Panic
 
-    monkeypatch.setattr("blizzard.cli.look.dispatch", panic)
+    monkeypatch.setattr("blizzard.cli.show.dispatch", panic)
     monkeypatch.delenv("BLIZZARD_TRACEBACK", raising=False)
     assert cli.main(["status", "--table", "t"]) == 1
     (line,) = capsys.readouterr().err.splitlines()

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from blizzard.core.commit import Intent
 from blizzard.core.events import Emit, Waited
+from blizzard.core.kinds import CommitKind
 from blizzard.core.quarantine import name_quarantine
 from blizzard.run.commit import Committing, Landing
 from blizzard.run.ports import Background, Pending, Result, StopRequest
@@ -104,7 +105,7 @@ class CommitQueue:
         committed = landing.position.quarantine.head
         self._quarantine_id = committed.table_id if committed is not None else None
         self._landed_in, self._broken = landing.version, landing.error is not None
-        self.landed += intent.kind == "batch"
+        self.landed += intent.kind == CommitKind.BATCH
         return landing
 
 

@@ -13,7 +13,7 @@ from blizzard.errors import ConfigError
 from blizzard.text.streams import put_err, put_out
 
 
-def carry_out(work: Callable[[], int], *, prints_at_the_end: bool) -> tuple[int, BaseException | None]:
+def run_watched(work: Callable[[], int], *, prints_at_the_end: bool) -> tuple[int, BaseException | None]:
     """The exit code of a command, or the exception that ended it.
 
     A command that only shows something fails if its output is lost. A command that changes something prints at the end:
@@ -49,17 +49,13 @@ class _Watched:
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self._buffer: _Watched | None = None
+        below = getattr(stream, "buffer", None)
+        self.buffer = None if below is None else _Watched(below)
         self._lost: Exception | None = None
 
     @property
     def lost(self) -> Exception | None:
-        return self._lost or (self._buffer.lost if self._buffer is not None else None)
-
-    @property
-    def buffer(self) -> _Watched:
-        self._buffer = self._buffer or _Watched(self._stream.buffer)
-        return self._buffer
+        return self._lost or (self.buffer.lost if self.buffer is not None else None)
 
     def write(self, content: Any) -> Any:
         return self._try(lambda: self._stream.write(content))

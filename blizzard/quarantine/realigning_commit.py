@@ -20,7 +20,7 @@ from blizzard.core.quarantine import Chain
 from blizzard.faults import reach
 from blizzard.quarantine.files import read_rows
 from blizzard.quarantine.head import facts_of
-from blizzard.quarantine.leaving import rows_of_replay
+from blizzard.quarantine.selected import rows_of_replay
 from blizzard.quarantine.table import HOOKS, DeltaRsQuarantine
 from blizzard.tasks.quarantine import ARROW_SCHEMA, Selection, literal, read_footer
 

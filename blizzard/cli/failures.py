@@ -1,17 +1,33 @@
-"""An unexpected exception, in one line; with its traceback if that was asked for."""
+"""The end of a command that failed: a known error, one line of text, and a traceback only if asked for."""
 
 from __future__ import annotations
 
 import os
 import traceback
+from collections.abc import Sequence
 
+from blizzard.core.kinds import Kind
+from blizzard.errors import BlizzardError, known_failure
 from blizzard.text.shown import shown
 
 _TRACEBACK_VARIABLE = "BLIZZARD_TRACEBACK"
 _SHOWN_CHARS = 300
 
 
-def describe_unknown(error: BaseException) -> str:
+def failure_of(error: BaseException) -> BlizzardError:
+    return known_failure(error) or BlizzardError(_describe_unknown(error), kind=Kind.INTERNAL)
+
+
+def failure_text(error: BlizzardError) -> str:
+    first, *further = str(error).split("\n")
+    return "\n".join([f"blizzard: {first} [{error.kind}]", *further])
+
+
+def trace_of(error: BaseException) -> Sequence[str]:
+    return trace_lines(error) if _is_traced() else ()
+
+
+def _describe_unknown(error: BaseException) -> str:
     """One line about a bug in blizzard, with the place where it was raised."""
     try:
         said = " ".join(repr(error).split())
@@ -22,7 +38,7 @@ def describe_unknown(error: BaseException) -> str:
     return f"unexpected: {said[:_SHOWN_CHARS]}{where}. Please report it; {_TRACEBACK_VARIABLE}=1 shows the traceback."
 
 
-def is_traced() -> bool:
+def _is_traced() -> bool:
     """Whether tracebacks were asked for."""
     return os.environ.get(_TRACEBACK_VARIABLE, "") not in ("", "0")
 
