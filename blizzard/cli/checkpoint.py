@@ -16,7 +16,6 @@ from blizzard.operate.rollback import Rollback, apply_rollback, prepare_rollback
 from blizzard.operate.status import checkpoints, newest_payloads, payload_of
 from blizzard.quarantine import contents
 from blizzard.run.assemble import Assembly
-from blizzard.run.clock import SystemClock
 from blizzard.service.progress import TerminalProgress
 from blizzard.store.uri import local_path
 from blizzard.text.json import json_text
@@ -151,7 +150,7 @@ def _roll_back(options: argparse.Namespace, assembly: Assembly) -> int:
         assembly.quarantine,
         list_source=source.list,
         scan_commits=scan_commits,
-        clock=SystemClock(),
+        clock=assembly.clock,
         emit=assembly.emit,
     )
     done = f"done: sequence {sequence}, version {version}"

@@ -21,6 +21,9 @@ class Output(Protocol):
     """How the result of a command is shown. `lines` are made only for text."""
 
     def result(self, value: Any, lines: Iterable[str]) -> None: ...
+    def note(self, *lines: str) -> None:
+        """For people only."""
+
     def rows(
         self,
         objects: Iterable[Mapping[str, Any]],
@@ -35,6 +38,9 @@ class TextOutput:
         del value
         for line in lines:
             print_line(line)
+
+    def note(self, *lines: str) -> None:
+        print_line(*lines)
 
     def rows(
         self,
@@ -55,6 +61,9 @@ class JsonOutput:
     def result(self, value: Any, lines: Iterable[str]) -> None:
         del lines
         _write_lines(sys.stdout, [json_text(value, indented=self._indented, verbatim=self._verbatim)])
+
+    def note(self, *lines: str) -> None:
+        del lines
 
     def rows(
         self,

@@ -115,8 +115,8 @@ def _show(options: argparse.Namespace) -> int:
                 output.result(
                     contents.as_json(record), _record_lines(record, limit=None if options.full else SHOWN_CHARS)
                 )
-    if not shown and not options.json:
-        print_line(*_nothing(options))
+    if not shown:
+        output.note(*_nothing(options))
     return 0
 
 

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from blizzard.config.load import Config
@@ -25,7 +26,7 @@ from blizzard.store.uri import is_local, lies_in, locate, name_below, show_uri
 _PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: the place of the source is kept
 class Request:
     """`spark_settings` are those of a session that already runs. They may say how to get to S3."""
 
@@ -81,8 +82,9 @@ class Request:
     def quarantine_access(self) -> Access:
         return self.access("table", self.quarantine_root)
 
-    @property
+    @cached_property
     def source_location(self) -> SourceLocation:
+        """Looked for once: whether the path is a file or a folder may take a request to a store."""
         path, keys = self.config.source_path, self.config.source
         access = self.access("source", locate(path, what="source"))
         return locate_source(path, keys.pattern, access, marks_per=keys.marks_per)

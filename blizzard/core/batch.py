@@ -12,7 +12,7 @@ from blizzard.core.look import Look
 from blizzard.core.position import (
     GIVEN_UP,
     Begun,
-    Cleaned,
+    CleanedThrough,
     ForQuarantine,
     Marks,
     PlannedOn,
@@ -172,7 +172,7 @@ def rolled_back_position(current: Position, plan: RollbackPlan, *, batch_id: str
         seen=target.seen,  # where listing begins goes back too
         on=replace(after.on, add_path=target.on.add_path, removed_path=plan.removed_path),
         begun=replace(after.begun, start_from=target.begun.start_from),
-        cleaned=Cleaned(
+        cleaned=CleanedThrough(
             done_through=min(current.cleaned.done_through, target.sequence),
             due_through=min(current.cleaned.due_through, target.sequence),
         ),

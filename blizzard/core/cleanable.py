@@ -25,7 +25,7 @@ class OneCleaned:
 
 
 @dataclass(slots=True, kw_only=True)
-class Ingested:
+class IngestedFile:
     """A file as it was when its last line was committed, and what the ledgers prove about its lines."""
 
     entry: LedgerEntry  # the newest that names it
@@ -63,10 +63,10 @@ def is_whole(entry: LedgerEntry) -> bool:
     return entry.finished and entry.broken is None
 
 
-def find_ingested(position: Position, commits: Iterable[CommitFacts]) -> list[Ingested]:
+def find_ingested(position: Position, commits: Iterable[CommitFacts]) -> list[IngestedFile]:
     """The files whose last line was committed after `cleaned.done_through` and up to `cleaned.due_through`, oldest
     first. A file that will be read again is left out. `commits` run backwards and are read only as far as needed."""
-    found: dict[str, Ingested] = {}
+    found: dict[str, IngestedFile] = {}
     open_paths: set[str] = set()  # an older ledger must prove their first lines
     seen: set[str] = set()
     replays: list[int] = []
@@ -81,7 +81,7 @@ def find_ingested(position: Position, commits: Iterable[CommitFacts]) -> list[In
             if position.cleaned.done_through < ledger.sequence and entry.path not in seen:
                 seen.add(entry.path)
                 if ledger.sequence <= position.cleaned.due_through and _is_done(entry, position):
-                    found[entry.path] = Ingested(entry=entry, unproven=entry.to_record)
+                    found[entry.path] = IngestedFile(entry=entry, unproven=entry.to_record)
                     if entry.broken is None:
                         open_paths.add(entry.path)
             if entry.path in open_paths:

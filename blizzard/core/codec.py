@@ -34,7 +34,7 @@ from blizzard.core.names import is_below, is_name
 from blizzard.core.position import (
     FINISHED,
     Begun,
-    Cleaned,
+    CleanedThrough,
     FileProgress,
     Finished,
     ForQuarantine,
@@ -284,7 +284,7 @@ def _decode_v2(fields: dict[str, Any]) -> Position:
             rolled_back=range_or_none(fields, "rolled_back"),
             head=_head_or_none(fields),
         ),
-        cleaned=Cleaned(
+        cleaned=CleanedThrough(
             done_through=integer(fields, "cleaned_through"), due_through=integer(fields, "cleaning_through")
         ),
     )

@@ -221,9 +221,9 @@ def _own_commits(history: History, pipeline: str) -> Iterable[Own]:
 
 
 def _superseded_in_payload(commit: CommitFacts, pipeline: str) -> tuple[int, ...] | None:
-    for state in positions_in(commit.txns):
-        if state.pipeline == pipeline:
-            taken_back = state.quarantine.rolled_back
+    for position in positions_in(commit.txns):
+        if position.pipeline == pipeline:
+            taken_back = position.quarantine.rolled_back
             return () if taken_back is None else tuple(range(taken_back[0], taken_back[1] + 1))
     return None
 

@@ -163,7 +163,7 @@ class ForQuarantine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cleaned:
+class CleanedThrough:
     """Source files of sequences up to `done_through` were archived or deleted, as the user asked. Those up to
     `due_through` may be at any moment. This is committed first: nobody may count on these files any more."""
 
@@ -186,7 +186,7 @@ class Position:
     begun: Begun = Begun()
     seen: Seen = Seen()
     quarantine: ForQuarantine = ForQuarantine()
-    cleaned: Cleaned = Cleaned()
+    cleaned: CleanedThrough = CleanedThrough()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

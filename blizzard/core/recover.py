@@ -143,10 +143,10 @@ def _from_checkpoint(
     app_id = fence_app_id(pipeline)
     rows = [txn.version for txn in facts.checkpoint.txns if txn.app_id == app_id]
     fence = facts.fence if facts.fence is not None else max(rows, default=None)
-    states = [s for s in positions_in(facts.checkpoint.txns) if s.pipeline == pipeline and s.sequence == fence]
-    if not states:
+    positions = [s for s in positions_in(facts.checkpoint.txns) if s.pipeline == pipeline and s.sequence == fence]
+    if not positions:
         return refuse_newer((txn.app_id for txn in facts.checkpoint.txns), pipeline, fence)
-    position = states[0]
+    position = positions[0]
     if position.on.table_id != facts.table_id:
         return _table_replaced(position, facts, facts.checkpoint.version)
     # The commits since can no longer be read. But whether a file of the position is in the table can be checked.

@@ -57,7 +57,7 @@ def find_orphans(
     checkpoint = table.newest_checkpoint()  # of commits whose JSON may be gone
     txns = [txn for commit in table.scan_back() for txn in commit.txns]
     txns += checkpoint.txns if checkpoint is not None else ()
-    pending = {name for state in positions_in(txns) for name in state.quarantine.pending}
+    pending = {name for position in positions_in(txns) for name in position.quarantine.pending}
     found = list(_orphans_in(open_store(table.root, access), set(), older_than))
     if quarantine_root is not None:
         store = open_store(quarantine_root, quarantine_access)

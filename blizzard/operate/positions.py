@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from blizzard.core.batch import renewed_position
 from blizzard.core.commit import Intent
-from blizzard.core.events import unheard
+from blizzard.core.events import Emit
 from blizzard.core.history import ledgers_of
 from blizzard.core.kinds import CommitKind, Kind
 from blizzard.core.ledger import SKIPPED, LedgerEntry
@@ -94,7 +94,7 @@ def plan_skip(assembly: Assembly, table: DeltaRsTable, path: str) -> Edit:
 
 def apply_edit(assembly: Assembly, table: DeltaRsTable, edit: Edit, plan_again: Callable[[], Edit]) -> tuple[int, int]:
     """The sequence and the version of the commit. `table` is the one that the edit was planned on."""
-    committing = committing_on(table, assembly.quarantine)
+    committing = committing_on(table, assembly.quarantine, assembly.emit)
     settle(committing.quarantine, table, edit.before, since=table.version)
     held_back = {path: why for path, why in edit.before.seen.held_back.items() if path != edit.path}
     before = replace(
@@ -113,8 +113,8 @@ def apply_edit(assembly: Assembly, table: DeltaRsTable, edit: Edit, plan_again: 
     return committing.commit_edit(intent, look_again=look_again)
 
 
-def committing_on(table: DeltaRsTable, quarantine: Quarantine) -> Committing:
-    return Committing(table=table, quarantine=quarantine, clock=SystemClock(), emit=unheard)
+def committing_on(table: DeltaRsTable, quarantine: Quarantine, emit: Emit) -> Committing:
+    return Committing(table=table, quarantine=quarantine, clock=SystemClock(), emit=emit)
 
 
 def on_this_version(position: Position, table: DeltaRsTable) -> Position:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from blizzard.core.bad import BadPolicy
 from blizzard.core.batch import renewed_position
 from blizzard.core.commit import Intent
 from blizzard.core.kinds import CommitKind, Kind
@@ -57,9 +56,10 @@ def replay_request(assembly: Assembly, opened: Opened, chosen: Selection) -> Rep
         table.add_columns(with_rescued_column(table.schema), pipeline=opened.pipeline)
     layout = layout_of_table(assembly.config, table)
     spec = assembly.task_spec(layout, pipeline=opened.pipeline, run_id=run_id, table=table)
-    ingestor = QuarantineIngestor(replace(spec, bad=BadPolicy()), assembly.quarantine)  # what fails again goes back
+    ingestor = assembly.replay_ingestor(spec)
     # There is only one commit, and killing a replay does no harm.
     ports = assembly.ports(layout, ingestor, stop=NeverStop(), background=ThreadBackground())
+    # The limits and policies for reading a source do not hold for a replay.
     settings = RunSettings(
         pipeline=opened.pipeline,
         run_id=run_id,
@@ -83,13 +83,7 @@ def replay(
     ingestor.chosen = chosen
     # Records that fail again were in quarantine before, so there is room for them.
     settings = replace(settings, max_quarantined=None)
-    committing = Committing(
-        table=table,
-        quarantine=ports.quarantine,
-        clock=ports.clock,
-        emit=ports.emit,
-        attempts=settings.commit_attempts,
-    )
+    committing = Committing.through(ports, settings, table)
     nothing_in_flight = CommitQueue(
         committing, ports.background, ports.emit, planned_on=position.on.delta_version, max_inflight=1
     )

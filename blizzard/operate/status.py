@@ -314,5 +314,5 @@ def payload_of(table: DeltaRsTable, pipeline: str | None, sequence: int) -> list
 
 def find_position(table: DeltaRsTable, pipeline: str, sequence: int) -> Position | None:
     """The position of this sequence, if it is still in the log."""
-    states = (position for held in _held_txns(table) for position in positions_in([held.txn]))
-    return next((s for s in states if (s.pipeline, s.sequence) == (pipeline, sequence)), None)
+    positions = (position for held in _held_txns(table) for position in positions_in([held.txn]))
+    return next((s for s in positions if (s.pipeline, s.sequence) == (pipeline, sequence)), None)

@@ -17,7 +17,7 @@ from blizzard.core.judge import Judged, Own, judge_history, judge_position
 from blizzard.core.kinds import Kind
 from blizzard.core.late import as_looked_at
 from blizzard.core.log import History, Standing, fence_version, payloads, standings_of
-from blizzard.core.position import Cleaned, Position
+from blizzard.core.position import CleanedThrough, Position
 from blizzard.core.quarantine import newest_of
 from blizzard.core.readers import find_reader, refuse_second_reader
 from blizzard.core.recover import IMPORTED, Fresh, Resume, decide_recovery
@@ -83,7 +83,7 @@ def import_position(
     position = _exported_position(content)
     given: dict[str, Any] = {"replaces": replaces, "is_trusted": is_trusted, "reads_again": reads_again}
     looked = _look(table, position, source_access, **given)
-    committing = committing_on(table, quarantine)
+    committing = committing_on(table, quarantine, emit)
     stands = newest_of(position, looked.current, table.table_id)
     if stands is not None:
         settle_replaced(quarantine, table, stands)
@@ -200,7 +200,7 @@ def _moved_here(
         sequence=here,
         begun=replace(position.begun, start_from=IMPORTED),
         seen=replace(position.seen, held_back={}),
-        cleaned=Cleaned(done_through=here, due_through=here),
+        cleaned=CleanedThrough(done_through=here, due_through=here),
     )
     now_ms = open_store(locate(position.source.root, what="source"), source_access).now_ms()
     return _Looked(position=as_looked_at(moved, now_ms), current=current)

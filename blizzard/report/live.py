@@ -13,7 +13,6 @@ from blizzard.report.collect import MAX_COMMITS, collect
 from blizzard.report.facts import Live, ReportFacts
 from blizzard.report.page import render_page
 from blizzard.run.assemble import Assembly
-from blizzard.run.clock import SystemClock
 from blizzard.store.uri import show_uri
 
 # The page of a run is reloaded often, and the run needs the machine.
@@ -31,7 +30,7 @@ def collect_report(
     return collect(
         table or assembly.open_table(),
         assembly.quarantine,
-        now_ms=SystemClock().now_ms(),
+        now_ms=assembly.clock.now_ms(),
         pipeline=pipeline,
         max_commits=max_commits,
         scan_commits=assembly.config.checkpoint.scan_commits,
@@ -54,7 +53,7 @@ class LiveReport:
                 self._read_at_s = time.monotonic()
             assert self._facts is not None
             facts = self._facts
-        return render_page(replace(facts, made_at_ms=SystemClock().now_ms()), live)
+        return render_page(replace(facts, made_at_ms=self._assembly.clock.now_ms()), live)
 
     def _read(self) -> ReportFacts:
         try:
@@ -62,7 +61,9 @@ class LiveReport:
         except ConfigError as e:
             if e.kind != Kind.TABLE_NOT_FOUND:
                 raise
-            return ReportFacts(table=show_uri(self._assembly.request.table_root), made_at_ms=SystemClock().now_ms())
+            return ReportFacts(
+                table=show_uri(self._assembly.request.table_root), made_at_ms=self._assembly.clock.now_ms()
+            )
         known, seen = self._facts, (table.table_id, table.version)
         if known is not None and (known.table_id, known.version) == seen and not _may_change(known):
             return known

@@ -40,16 +40,16 @@ def gather(commits: Iterable[CommitFacts]) -> Gathered:
         ledger, found = decode_ledger(commit.user_metadata), decode_payloads(commit.txns)
         taken_back = ledger is not None and superseded.meets(ledger)
         fences = {t.app_id.removeprefix(FENCE_PREFIX): t.version for t in commit.txns if _is_fence(t.app_id)}
-        states = {position.pipeline: position for position in found.positions}
+        positions = {position.pipeline: position for position in found.positions}
         problem = next((f"the payload is damaged ({e.kind}): {e}" for e in reversed(found.damaged)), None)
-        names = {*fences, *states, *((ledger.pipeline,) if ledger else ())}
+        names = {*fences, *positions, *((ledger.pipeline,) if ledger else ())}
         if found.of_rust:
             gathered.rust_versions.append(commit.version)
         if not names:
             gathered.foreign += 1
         for name in sorted(names):
             mine = ledger if ledger is not None and ledger.pipeline == name else None
-            _take(gathered.of(name), commit, states.get(name), mine, fences.get(name), taken_back, problem)
+            _take(gathered.of(name), commit, positions.get(name), mine, fences.get(name), taken_back, problem)
     return gathered
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from blizzard.core.cleanable import Ingested, find_ingested, is_whole
+from blizzard.core.cleanable import IngestedFile, find_ingested, is_whole
 from blizzard.core.events import Cleaned, Emit, Noted, Warned
 from blizzard.core.history import ledgers_of
 from blizzard.core.ledger import LedgerEntry
@@ -79,13 +79,13 @@ class Cleaning:
         return int(outcome.is_done)
 
 
-def _settled(files: Iterable[Ingested], position: Position, quarantine: Quarantine) -> Collection[int]:
+def _settled(files: Iterable[IngestedFile], position: Position, quarantine: Quarantine) -> Collection[int]:
     """The sequences whose bad records of these files are all in quarantine."""
     sequences = {sequence for file in files for sequence in file.quarantined_by}
     return quarantine.took_in(position, sequences) if sequences else ()
 
 
-def _not_in_quarantine(file: Ingested, settled: Collection[int]) -> str | None:
+def _not_in_quarantine(file: IngestedFile, settled: Collection[int]) -> str | None:
     missing = [sequence for sequence in file.quarantined_by if sequence not in settled]
     return f"the quarantine does not have its bad records of sequence {missing[-1]}" if missing else None
 

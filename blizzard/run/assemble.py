@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from blizzard.config.load import Config
 from blizzard.config.request import Request, check_source_place
+from blizzard.core.bad import BadPolicy
+from blizzard.core.clock import Clock
 from blizzard.core.events import Emit, unheard
 from blizzard.core.kinds import Kind
 from blizzard.core.readers import readers_of
@@ -21,6 +23,7 @@ from blizzard.delta.place import DeltaRsPlace
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError, Refused, SchemaError
 from blizzard.quarantine.contents import purge_older
+from blizzard.quarantine.ingestor import QuarantineIngestor
 from blizzard.quarantine.table import DeltaRsQuarantine
 from blizzard.run.after_ingest import Cleaning
 from blizzard.run.clock import SystemClock
@@ -67,6 +70,7 @@ class Assembly:
     request: Request
     session: Session | None = None
     emit: Emit = unheard
+    clock: Clock = field(default_factory=SystemClock)
 
     @property
     def config(self) -> Config:
@@ -92,7 +96,7 @@ class Assembly:
     def quarantine(self) -> DeltaRsQuarantine:
         return DeltaRsQuarantine(
             root=self.request.quarantine_root,
-            clock=SystemClock(),
+            clock=self.clock,
             emit=self.emit,
             accepts_loss=self.request.accepts_quarantine_loss,
             access=self.request.quarantine_access,
@@ -102,7 +106,7 @@ class Assembly:
         """The table's place, for the committer that the configuration names. `layout` is needed to make the table."""
         made: dict[str, Any] = {
             "root": self.request.table_root,
-            "clock": SystemClock(),
+            "clock": self.clock,
             "access": self.request.table_access,
             "schema": layout.schema if layout else None,
             "partition_by": layout.partition_by if layout else (),
@@ -122,7 +126,7 @@ class Assembly:
     def open_table(self) -> DeltaRsTable:
         """For looking at it, always with delta-rs: reading the log does not depend on the committer."""
         root, access = self.request.table_root, self.request.table_access
-        return _require(DeltaRsPlace(root=root, schema=None, clock=SystemClock(), access=access))
+        return _require(DeltaRsPlace(root=root, schema=None, clock=self.clock, access=access))
 
     def open(self) -> Opened:
         """The table, if there is one, as the committer opens it; and the pipeline that is meant."""
@@ -196,6 +200,10 @@ class Assembly:
             bad=config.bad_policy,
         )
 
+    def replay_ingestor(self, spec: TaskSpec) -> QuarantineIngestor:
+        """Records that fail again go back into quarantine, whatever the policy for a run is."""
+        return QuarantineIngestor(replace(spec, bad=BadPolicy()), self.quarantine)
+
     def ingestor(self, spec: TaskSpec) -> Ingestor:
         from blizzard.spark.ingestor import SparkIngestor
 
@@ -212,7 +220,7 @@ class Assembly:
             quarantine=self.quarantine,
             ingestor=ingestor,
             background=background,
-            clock=SystemClock(),
+            clock=self.clock,
             stop=stop,
             emit=self.emit,
         )
@@ -291,15 +299,15 @@ def layout_of_table(config: Config, table: DeltaRsTable) -> TableLayout:
 
 
 def with_rescued_column(schema: DeltaSchema) -> DeltaSchema:
-    for field in schema["fields"]:
-        if field["name"].lower() == RESCUED_COLUMN:
-            if (field["name"], field["type"], field["nullable"]) != (RESCUED_COLUMN, "string", True):
+    for column in schema["fields"]:
+        if column["name"].lower() == RESCUED_COLUMN:
+            if (column["name"], column["type"], column["nullable"]) != (RESCUED_COLUMN, "string", True):
                 raise SchemaError(
-                    f"the column {field['name']} must be a nullable STRING {RESCUED_COLUMN} to rescue into"
+                    f"the column {column['name']} must be a nullable STRING {RESCUED_COLUMN} to rescue into"
                 )
             return schema
-    column: Mapping[str, Any] = {"name": RESCUED_COLUMN, "type": "string", "nullable": True, "metadata": {}}
-    return {"type": "struct", "fields": [*copy.deepcopy(schema["fields"]), column]}
+    rescued: Mapping[str, Any] = {"name": RESCUED_COLUMN, "type": "string", "nullable": True, "metadata": {}}
+    return {"type": "struct", "fields": [*copy.deepcopy(schema["fields"]), rescued]}
 
 
 def _check_given_schema(given: DeltaSchema | None, layout: TableLayout, config: Config) -> None:

@@ -26,7 +26,8 @@ from blizzard.core.recover import check_rewrites
 from blizzard.core.retry import RetryPolicy
 from blizzard.errors import BadData, BlizzardError, Fenced, Refused, Temporary, failure_to_write
 from blizzard.faults import reach
-from blizzard.run.ports import Quarantine, Table
+from blizzard.run.ports import Ports, Quarantine, Table
+from blizzard.run.settings import RunSettings
 from blizzard.run.settle import settle
 from blizzard.text.plain import plain
 
@@ -77,6 +78,16 @@ class Committing:
     clock: Clock
     emit: Emit
     attempts: int = _ATTEMPTS
+
+    @classmethod
+    def through(cls, ports: Ports, settings: RunSettings, table: Table) -> Committing:
+        return cls(
+            table=table,
+            quarantine=ports.quarantine,
+            clock=ports.clock,
+            emit=ports.emit,
+            attempts=settings.commit_attempts,
+        )
 
     def commit(self, intent: Intent, *, look_again: Callable[[], None] = do_nothing) -> Landing:
         """`look_again` is called before each attempt, with the table at the version to commit on. It raises if the

@@ -108,15 +108,8 @@ class _Run:
         self._report_held(position, discovered.listed)
 
     def _commit_queue(self, table: Table, position: Position) -> CommitQueue:
-        committing = Committing(
-            table=table,
-            quarantine=self._ports.quarantine,
-            clock=self._ports.clock,
-            emit=self._ports.emit,
-            attempts=self._settings.commit_attempts,
-        )
         return CommitQueue(
-            committing,
+            Committing.through(self._ports, self._settings, table),
             self._ports.background,
             self._ports.emit,
             planned_on=position.on.delta_version,

@@ -119,7 +119,7 @@ class NothingTouched:
         return OneCleaned()
 
 
-class NothingCommitted:
+class StopBeforeWork:
     """In place of the stop request: says that a stop was requested, so nothing is committed and no batch is read."""
 
     def requested(self) -> bool:
@@ -195,7 +195,7 @@ def plan_run(ports: Ports, settings: RunSettings, table: Table | None) -> dict[s
         recovery.see(event)
         ports.emit(event)
 
-    source, stop = NothingPutBack(source=ports.source), NothingCommitted()
+    source, stop = NothingPutBack(source=ports.source), StopBeforeWork()
     try:
         first = look_ahead(replace(ports, quarantine=quarantine, source=source, stop=stop, emit=emit), settings, table)
     except (Refused, BadData) as e:

@@ -198,13 +198,7 @@ def renewal_of(position: Position, *, now_ms: int) -> Intent:
 def renew_at_once(ports: Ports, settings: RunSettings, table: Table, start: Start) -> Start:
     """Commit the position alone, before anything is listed or read. Even if this run then stops, an OPTIMIZE or a log
     cleanup cannot make the next run lose it."""
-    committing = Committing(
-        table=table,
-        quarantine=ports.quarantine,
-        clock=ports.clock,
-        emit=ports.emit,
-        attempts=settings.commit_attempts,
-    )
+    committing = Committing.through(ports, settings, table)
     intent = renewal_of(start.position, now_ms=ports.clock.now_ms())
     message = "the position is committed once more, so that the log holds it again"
     ports.emit(Noted(message=f"{message} (sequence {intent.position.sequence})"))

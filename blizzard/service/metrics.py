@@ -9,6 +9,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from blizzard.core.events import CommitFailed, Committed, Discovered, Event, Failed, Ingested, Recovered, StandsAt
+from blizzard.core.kinds import CommitKind
 from blizzard.core.paths import Path, metric_of
 from blizzard.core.position import Position
 from blizzard.store.outputs import open_output
@@ -141,7 +142,7 @@ class Metrics:
         position, result = committed.position, committed.result
         self._committed_at_s, self._newest = self._now_s(), position.sequence
         finished = [s for s in result.slices if s.finished]
-        self._commits.inc()
+        self._commits.inc(committed.kind != CommitKind.RENEWAL)
         self._records.inc(result.rows)
         self._bytes.inc(result.bytes_read)
         self._files.inc(len(finished))

@@ -20,7 +20,7 @@ from blizzard.core.batch import (
 from blizzard.core.look import Listed, Look
 from blizzard.core.position import (
     Begun,
-    Cleaned,
+    CleanedThrough,
     ForQuarantine,
     Marks,
     Position,
@@ -132,7 +132,7 @@ def test_a_fresh_run_starts_from_nothing() -> None:
     assert before.marks == Marks(last_committed_file="m", marks_per="region")
     assert (before.on.table_id, before.on.delta_version, before.on.schema_fingerprint) == ("t2", 3, "f2")
     assert before.begun == Begun(start_from="after:m", reads_again=True)
-    assert (before.seen, before.quarantine, before.cleaned) == (Seen(), ForQuarantine(), Cleaned())
+    assert (before.seen, before.quarantine, before.cleaned) == (Seen(), ForQuarantine(), CleanedThrough())
 
 
 def test_a_resumed_run_keeps_what_is_still_true() -> None:
@@ -303,7 +303,7 @@ def test_a_rolled_back_position(superseded: tuple[int, ...], rolled_back: tuple[
     assert (found.sequence, found.batch_id) == (EXAMPLE.sequence + 1, "n")
     assert (found.marks, found.seen, found.begun) == (target.marks, target.seen, target.begun)
     assert (found.on.add_path, found.on.removed_path) == ("t.parquet", "gone.parquet")
-    assert found.cleaned == Cleaned(done_through=2, due_through=3)
+    assert found.cleaned == CleanedThrough(done_through=2, due_through=3)
     assert found.quarantine.rolled_back == rolled_back
     assert found.quarantine.head is not None
     assert found.quarantine.head.batch_id == ("n" if rolled_back else "b5")

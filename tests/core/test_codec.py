@@ -19,7 +19,7 @@ from blizzard.core.names import is_below, is_name
 from blizzard.core.position import (
     FINISHED,
     Begun,
-    Cleaned,
+    CleanedThrough,
     ForQuarantine,
     Marks,
     PlannedOn,
@@ -170,7 +170,7 @@ def test_only_the_listed_fields_are_ever_encoded() -> None:
         "removed_path": "r",
     }
     encoded = set(decode_json(encode_position(example(**optional))))
-    parts = (PlannedOn, Begun, Seen, ForQuarantine, Cleaned)
+    parts = (PlannedOn, Begun, Seen, ForQuarantine, CleanedThrough)
     own = {f.name for f in fields(Position)} - {"marks", "on", "begun", "seen", "quarantine", "cleaned"}
     names = own | {f.name for part in parts for f in fields(part)}
     other_names = {
@@ -238,7 +238,7 @@ states = st.builds(
             table_id=st.none() | names,
         ),
     ),
-    cleaned=st.builds(Cleaned, done_through=st.integers(0, 2**53), due_through=st.integers(0, 2**53)),
+    cleaned=st.builds(CleanedThrough, done_through=st.integers(0, 2**53), due_through=st.integers(0, 2**53)),
 ).map(lambda position: replace(position, marks=replace(position.marks, marks_per=position.source.marks_per)))
 
 

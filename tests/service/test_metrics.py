@@ -74,6 +74,15 @@ def test_counters_are_at_zero_before_anything_happened_and_gauges_are_not_there(
     assert value(telemetry, "sequence") is None
 
 
+def test_a_renewal_is_no_batch() -> None:
+    telemetry = Metrics("p")
+    for kind, batches in ((CommitKind.RENEWAL, 0), (CommitKind.BATCH, 1)):
+        telemetry.see(
+            Committed(kind=kind, position=position(5), result=BatchResult(), version=6, payload_bytes=10, seconds=0.1)
+        )
+        assert (value(telemetry, "batch_commit_total"), value(telemetry, "sequence")) == (batches, 5)
+
+
 def test_the_lag_goes_on_between_commits() -> None:
     now = [1_060.0]
     telemetry = Metrics("p", now_s=lambda: now[0])
