@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def flow(tmp_path: Path) -> Flow:
     return made
 
 
-def roll_back(flow: Flow, to: int, *, with_schema: bool = False) -> tuple[int, int]:
+def roll_back(flow: Flow, to: int, *, with_schema: bool = False, accepts_loss: bool = False) -> tuple[int, int]:
     table, listing = flow.open(), flow.source.list()
     prepared = prepare_rollback(
         table,
@@ -48,7 +49,7 @@ def roll_back(flow: Flow, to: int, *, with_schema: bool = False) -> tuple[int, i
     return apply_rollback(
         table,
         prepared,
-        flow.quarantine,
+        replace(flow.quarantine, accepts_loss=accepts_loss),
         list_source=flow.source.list,
         scan_commits=100,
         clock=flow.clock,

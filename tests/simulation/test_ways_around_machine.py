@@ -220,9 +220,11 @@ class WaysAroundMachine(RuleBasedStateMachine):
 
     @rule(orphaned=st.sampled_from((False, False, True)))
     def purge(self, orphaned: bool) -> None:
-        before = set(self.world.bad(live_only=False))
+        everything, live = set(self.world.bad(live_only=False)), set(self.world.bad(live_only=True))
         contents.purge(self.flow.quarantine, Selection(pipeline="p", orphaned=orphaned))
-        self.world.let_go |= before - set(self.world.bad(live_only=False))
+        # A record that is live no longer was let go, even if an orphan of it is still there.
+        self.world.let_go |= everything - set(self.world.bad(live_only=False))
+        self.world.let_go |= live - set(self.world.bad(live_only=True))
 
     @rule()
     def begin_under_a_second_name(self) -> None:

@@ -23,7 +23,7 @@ from tests.operate.test_rollback import roll_back
 from tests.simulation.invariants import EVERY_REFUSAL_HAS_A_WAY_OUT, InvariantBroken
 
 _RESTORE = re.compile(r"RESTORE the table to version (\d+)")
-_ROLL_BACK = re.compile(r"(?:checkpoint rollback --to|[Rr]oll back to sequence) (\d+)")
+_ROLL_BACK = re.compile(r"(?:checkpoint rollback --to|[Rr]oll back to sequence) (\d+(?: --accept-quarantine-loss)?)")
 _REALIGN = re.compile(r"blizzard dlq realign --pipeline (\w+)")
 _ACCEPT = re.compile(r"(add|with) --accept-quarantine-loss")
 _SKIP = re.compile(r"blizzard checkpoint skip --file (\S+?)\.?$")
@@ -71,7 +71,8 @@ def _do(flow: Flow, way: Way) -> None:
         case "restore":
             DeltaTable(str(flow.table)).restore(int(way.argument))
         case "rollback":
-            roll_back(flow, int(way.argument))
+            to, _, word = way.argument.partition(" ")
+            roll_back(flow, int(to), accepts_loss=bool(word))
         case "realign":
             realign(flow.open(), flow.quarantine, pipeline=way.argument)
         case "accept" if way.argument == "with":  # a run that gives them up
