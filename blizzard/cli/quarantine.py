@@ -91,9 +91,15 @@ def _group_lines(groups: list[contents.Group], records: int, complete: int, else
 
 
 def _own_id(assembly: Assembly) -> str | None:
-    """The id of the table that was named, if it exists."""
-    table = assembly.place().open() if assembly.config.table.path is not None else None
-    return None if table is None else table.table_id
+    """The id of the table that was named. None: none was named, or there is none."""
+    if assembly.config.table.path is None:
+        return None
+    try:
+        return assembly.open_table().table_id
+    except ConfigError as e:
+        if e.kind != Kind.TABLE_NOT_FOUND:
+            raise
+        return None
 
 
 def _group_cells(g: contents.Group) -> list[str]:
@@ -218,7 +224,7 @@ def _purge(options: argparse.Namespace) -> int:
             selection = replace(selection, before=before)
         if selection == Selection(orphaned=selection.orphaned) and not options.all:
             raise ConfigError("purge needs --older-than or a filter; --all deletes everything", kind=Kind.USAGE)
-        selection = replace(selection, table_id=_table_id(assembly))
+        selection = replace(selection, table_id=_table_to_purge(assembly))
         found = 0 if options.yes else contents.count_records(quarantine, selection)
         if found:
             raise ConfigError(
@@ -231,20 +237,17 @@ def _purge(options: argparse.Namespace) -> int:
     return 0
 
 
-def _table_id(assembly: Assembly) -> str | None:
+def _table_to_purge(assembly: Assembly) -> str | None:
     """The id of the table that was named; None: none was. Others may share its quarantine: their records stay."""
-    if assembly.config.table.path is None:
-        return None
-    try:
-        return assembly.open_table().table_id
-    except ConfigError as e:
-        if e.kind != Kind.TABLE_NOT_FOUND:
-            raise
+    table_id = _own_id(assembly)
+    if table_id is None and assembly.config.table.path is not None:
         raise ConfigError(
-            f"{e}, so it is not known which records are its own. Nothing was deleted. To purge the records of a table"
-            f" that was dropped, leave the table out and give --quarantine URI: that purges for all tables.",
+            f"there is no Delta table at {assembly.request.table_root}, so it is not known which records are its own."
+            f" Nothing was deleted. To purge the records of a table that was dropped, leave the table out and give"
+            f" --quarantine URI: that purges for all tables.",
             kind=Kind.TABLE_NOT_FOUND,
-        ) from e
+        )
+    return table_id
 
 
 def _nothing(options: argparse.Namespace) -> list[str]:

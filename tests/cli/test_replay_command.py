@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from blizzard.cli.main import main
 from blizzard.cli.quarantine import dispatch
 from blizzard.cli.quarantine_arguments import add_dlq_parser
 from blizzard.delta.place import DeltaRsPlace
 from blizzard.schema.derived import PartitionSpec
 from blizzard.schema.layout import apply_layout
 from blizzard.schema.load import load_schema
+from blizzard.spark.session import LazySession
 from tests.flows.in_process import Flow
 from tests.flows.replaying import (
     LEFT,
@@ -124,3 +126,14 @@ def test_a_record_without_a_value_for_its_partition_stays_and_holds_up_no_other(
         (2, "missing_value"),
         (4, "missing_value"),
     ]
+
+
+@pytest.mark.parametrize("action", [["list"], ["show"], ["purge", "--kind", "x", "--yes"]])
+def test_to_look_at_the_quarantine_starts_no_spark_whoever_commits(
+    flow: Flow, monkeypatch: pytest.MonkeyPatch, action: list[str]
+) -> None:
+    def start(_: LazySession) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(LazySession, "get", start)
+    assert main(["dlq", *action, "--table", str(flow.table), "--set", "table.committer=delta-spark"]) == 0
