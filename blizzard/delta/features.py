@@ -67,6 +67,12 @@ def check_features(
         )
 
 
+def find_obstacle(schema: DeltaSchema, protocol: ProtocolVersions, metadata: Metadata) -> str | None:
+    """Why delta-rs cannot append to a table."""
+    problem = _find_problem(schema, dict(metadata.configuration))
+    return problem or _find_unknown(_writer_features(protocol), _HONOURED)
+
+
 def _writer_features(protocol: ProtocolVersions) -> set[str]:
     return set(protocol.writer_features or ()) if protocol.min_writer_version >= 7 else set()
 

@@ -30,6 +30,7 @@ from blizzard.store.uri import join
 SHORTEST_AGE = timedelta(days=7)
 _OURS = re.compile(
     r"blizzard-[0-9a-f]{12}-\d{8}-(?:\d{4}|replay)-[0-9a-f]{12}(?:-p\d+)?(?:-\d{4})?(?:\.\w+)?\.parquet"
+    r"|blizzard-(?:kept|realign)-[0-9a-f]{12}\.parquet"
     r"|_blizzard-end-[0-9a-f]{12}-\d{8}"  # the end marker of a driver that died
 )
 

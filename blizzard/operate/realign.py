@@ -28,6 +28,7 @@ from blizzard.core.types import SourceIdentity
 from blizzard.delta import log
 from blizzard.errors import BlizzardError, Refused, Temporary
 from blizzard.operate.rollback import position_to_leave
+from blizzard.quarantine.files import check_below
 from blizzard.quarantine.head import facts_of
 from blizzard.quarantine.realigning_commit import QuarantineView, add_missing, commit_marks, count_batches, find_marks
 from blizzard.quarantine.table import DeltaRsQuarantine
@@ -157,7 +158,7 @@ def _missing(view: QuarantineView, settled_through: int) -> Iterator[_Missing]:
 
 
 def _rows_of(quarantine: DeltaRsQuarantine, name: str) -> int | None:
-    quarantine.check_below(name)
+    check_below(quarantine.store, name)
     try:
         return read_footer(quarantine.store, name).rows
     except FileNotFoundError:

@@ -2,23 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from blizzard.core.kinds import Kind
+from blizzard.core.names import is_below
 from blizzard.delta import log
+from blizzard.errors import Refused, Temporary
 from blizzard.store.files import Store
+from blizzard.store.uri import join
 from blizzard.tasks.quarantine import ARROW_SCHEMA, Selection
+from blizzard.text.plain import plain
 
 _READ_BYTES = 8 * 1024 * 1024
 _READ_ROWS = 10_000
 
 
+def rows_of(store: Store, path: str, columns: Sequence[str], *, is_named: Callable[[str], bool]) -> Iterator[pa.Table]:
+    """The records of one file, by its path in the log, a few at a time. `is_named` says whether the newest version of
+    the table still names the file."""
+    name = unquote(path)
+    check_below(store, name)
+    try:
+        yield from read_rows(store, name, columns)
+    except FileNotFoundError as e:
+        if is_named(path):
+            raise _damaged(store, name, "it is gone") from e
+        raise Temporary(
+            f"{join(store.root, name)}: a file of the quarantine table is gone: compacted and vacuumed meanwhile? Run"
+            f" again.",
+            kind=Kind.QUARANTINE_CHANGED,
+        ) from e
+    except (pa.ArrowException, KeyError, OSError) as e:
+        # For a damaged page pyarrow raises a plain OSError, without an errno.
+        if isinstance(e, OSError) and (e.errno is not None or type(e) is not OSError):
+            raise
+        raise _damaged(store, name, plain(e)) from e
+
+
+def check_below(store: Store, name: str) -> None:
+    """Whoever can write to the table can name any file. Only files below the table are opened."""
+    if not is_below(name):
+        raise Refused(
+            f"the quarantine table at {store.root} names {name!r}, which is not below it: blizzard did not write that."
+            f" Nothing was changed. Find out who did, and take that file out of the table again.",
+            kind=Kind.UNSUPPORTED_TABLE,
+        )
+
+
+def damaged_footer(store: Store, name: str, error: pa.ArrowException) -> Refused:
+    return _damaged(store, name, plain(error))
+
+
+def _damaged(store: Store, name: str, why: str) -> Refused:
+    return Refused(
+        f"{join(store.root, name)} holds records in quarantine and is damaged ({why}). Restore it from a backup, then"
+        f" run again.",
+        kind=Kind.QUARANTINE_DAMAGED,
+    )
+
+
 def read_rows(store: Store, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """The records of one file, a few at a time. A column that an older version did not write is null."""
+    """A column that an older version did not write is null."""
     schema = pa.schema([ARROW_SCHEMA.field(column) for column in columns])
     with store.open_seekable(name) as content, pq.ParquetFile(content) as file:
         there = [column for column in columns if column in file.schema_arrow.names]

@@ -7,9 +7,8 @@ would believe that the quarantine fits the position.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import unquote
 
 import orjson
 import pyarrow as pa
@@ -20,40 +19,27 @@ from deltalake import DeltaTable
 from blizzard import __version__
 from blizzard.core.types import DataFile
 from blizzard.delta.by_hand import remove_action
-from blizzard.delta.features import check_features
-from blizzard.quarantine.files import count_by_stats, read_rows
+from blizzard.quarantine.files import count_by_stats
 from blizzard.store.files import Store
 from blizzard.tasks.quarantine import ARROW_SCHEMA, Selection, read_footer
 
+Read = Callable[[str, Sequence[str]], Iterator[pa.Table]]  # the records of a file, by its path in the log
 
-def replacing_commit(
-    store: Store,
-    table: DeltaTable,
-    leaving: Selection,
-    files: Sequence[DataFile],
-    txns: Sequence[tuple[str, int]],
-    *,
-    now_ms: int,
-) -> bytes:
-    """The next version of this handle's table: without the selected records, with these files. If a file loses some
-    records, the others are copied to a new file first."""
-    check_features(orjson.loads(table.schema().to_json()), table.protocol(), table.metadata())
+
+def find_touched(table: DeltaTable, leaving: Selection, read: Read) -> list[Mapping[str, Any]]:
+    """The Adds of the files that hold a selected record."""
     adds = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    touched = [add for add in adds if count_by_stats(add, leaving) != 0 and _has_any(store, add, leaving)]
-    kept = _copy_others(store, [add["path"] for add in touched], leaving)
-    actions = _actions(table, touched, [*kept, *files], txns, now_ms)
-    return b"".join(orjson.dumps(action) + b"\n" for action in actions)
+    return [add for add in adds if count_by_stats(add, leaving) != 0 and _has_any(add, leaving, read)]
 
 
-def _has_any(store: Store, add: Mapping[str, Any], leaving: Selection) -> bool:
+def _has_any(add: Mapping[str, Any], leaving: Selection, read: Read) -> bool:
     columns = [name for name in ARROW_SCHEMA.names if name in leaving.columns]
-    rows = read_rows(store, unquote(add["path"]), columns)
-    return any(pc.any(pc.fill_null(leaving.mask(some), False)).as_py() for some in rows)
+    return any(pc.any(pc.fill_null(leaving.mask(some), False)).as_py() for some in read(add["path"], columns))
 
 
-def _copy_others(store: Store, names: Iterable[str], leaving: Selection) -> list[DataFile]:
+def copy_others(store: Store, touched: Sequence[Mapping[str, Any]], leaving: Selection, read: Read) -> list[DataFile]:
     """Copy the records that stay to one new file. No file if none stay."""
-    others = _others(store, names, leaving)
+    others = _others(touched, leaving, read)
     first = next(others, None)
     if first is None:
         return []
@@ -68,12 +54,24 @@ def _copy_others(store: Store, names: Iterable[str], leaving: Selection) -> list
     return [read_footer(store, name)]
 
 
-def _others(store: Store, names: Iterable[str], leaving: Selection) -> Iterator[pa.Table]:
-    for name in names:
-        for rows in read_rows(store, unquote(name), ARROW_SCHEMA.names):
+def _others(touched: Sequence[Mapping[str, Any]], leaving: Selection, read: Read) -> Iterator[pa.Table]:
+    for add in touched:
+        for rows in read(add["path"], ARROW_SCHEMA.names):
             stays = rows.filter(pc.invert(pc.fill_null(leaving.mask(rows), False)))
             if stays.num_rows:
                 yield stays
+
+
+def replacing_commit(
+    table: DeltaTable,
+    touched: Sequence[Mapping[str, Any]],
+    files: Sequence[DataFile],
+    txns: Sequence[tuple[str, int]],
+    *,
+    now_ms: int,
+) -> bytes:
+    """The next version of this handle's table: without the touched files, with these others."""
+    return b"".join(orjson.dumps(action) + b"\n" for action in _actions(table, touched, files, txns, now_ms))
 
 
 def _actions(

@@ -24,7 +24,6 @@ from blizzard.core.clock import Clock
 from blizzard.core.codec import head_app_id, head_number, quarantine_app_id
 from blizzard.core.events import Emit, Warned, unheard
 from blizzard.core.kinds import Kind
-from blizzard.core.names import is_below
 from blizzard.core.position import Position
 from blizzard.core.quarantine import (
     Misaligned,
@@ -39,19 +38,19 @@ from blizzard.core.retry import RetryPolicy
 from blizzard.core.types import DataFile
 from blizzard.delta import log
 from blizzard.delta.errors import cannot_open, txn_version
+from blizzard.delta.features import find_obstacle
 from blizzard.errors import BlizzardError, ConfigError, Refused, Temporary, failure_to_write
 from blizzard.faults import reach
-from blizzard.quarantine.files import added_by, count_by_stats, read_rows
+from blizzard.quarantine.files import added_by, count_by_stats, damaged_footer, rows_of
 from blizzard.quarantine.head import facts_of, lost_app_id, out_of_step
-from blizzard.quarantine.replacing_commit import replacing_commit
+from blizzard.quarantine.replacing_commit import copy_others, find_touched, replacing_commit
 from blizzard.quarantine.selected import leaving_rows
 from blizzard.schema.fit import schema_differences
 from blizzard.store import open_store
 from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.files import Store
-from blizzard.store.uri import delta_uri, is_local, join
+from blizzard.store.uri import delta_uri, is_local
 from blizzard.tasks.quarantine import ARROW_SCHEMA, LATER_COLUMNS, QUARANTINE_SCHEMA, Selection, read_footer
-from blizzard.text.plain import plain
 
 _RETRY = RetryPolicy(attempts=5, base_ms=100, max_ms=2_000)
 _NONE: Mapping[int, int] = MappingProxyType({})
@@ -77,7 +76,12 @@ class DeltaRsQuarantine:
             return position
         for file in files:
             self._require_written(file)
-        facts = facts_of(self.open(), position.pipeline, position.on.table_id)
+        table, leaving = self.open(), leaving_rows(position)
+        if table is not None:  # better known before the commit than after it
+            self._require_writable(table, leaving)
+            if leaving is not None:
+                find_touched(table, leaving, self._rows_of)
+        facts = facts_of(table, position.pipeline, position.on.table_id)
         position = lead_quarantine(position, exists=facts.sequence is not None)
         if position.quarantine.head is None:
             return position  # a rollback of a pipeline that never had a bad record
@@ -119,7 +123,10 @@ class DeltaRsQuarantine:
             if table is not None and changes_quarantine(position):
                 log.sync_commit(self.store, int(table.version()))
             return
-        table, leaving = self.open_or_create(), leaving_rows(position)
+        leaving = leaving_rows(position)
+        if table is not None:
+            self._require_writable(table, leaving)
+        table = self.open_or_create()
         if self._is_settled(table, position):  # checked on the version that the commit is based on
             return
         files, lost = self._pending_files(position)
@@ -134,12 +141,34 @@ class DeltaRsQuarantine:
     def _replace(
         self, table: DeltaTable, leaving: Selection, files: Sequence[DataFile], txns: Sequence[tuple[str, int]]
     ) -> None:
-        content = replacing_commit(self.store, table, leaving, files, txns, now_ms=self.clock.now_ms())
+        touched = find_touched(table, leaving, self._rows_of)
+        kept = copy_others(self.store, touched, leaving, self._rows_of)
+        content = replacing_commit(table, touched, [*kept, *files], txns, now_ms=self.clock.now_ms())
         version = int(table.version()) + 1
         reach("quarantine.copied")
         if not self.store.put_if_absent(log.commit_name(version), content):
             raise FileExistsError(f"version {version} is taken")
         log.sync_commit(self.store, version)
+
+    def _require_writable(self, table: DeltaTable, leaving: Selection | None) -> None:
+        """Raises unless files can be added to the table, and these records can leave it: that commit is written by
+        hand."""
+        obstacle = find_obstacle(orjson.loads(table.schema().to_json()), table.protocol(), table.metadata())
+        if obstacle is not None:
+            raise Refused(
+                f"the quarantine table at {self.root} cannot be written: {obstacle}. Take that out of the table again,"
+                f" then run again.",
+                kind=Kind.UNSUPPORTED_TABLE,
+            )
+        if leaving is None:
+            return
+        self._require_readable(table)
+        if str(table.metadata().configuration.get("delta.appendOnly", "")).lower() == "true":
+            raise Refused(
+                f"the quarantine table at {self.root} has delta.appendOnly, so no record can leave it. If you may, set"
+                f" it to false, run again, and set it to true again.",
+                kind=Kind.APPEND_ONLY,
+            )
 
     def is_settled(self, position: Position) -> bool:
         """Whether the table holds what this committed position says. Raises OutOfStep as `settle` does."""
@@ -223,6 +252,11 @@ class DeltaRsQuarantine:
         table = table or self.open()
         if table is None:
             return
+        self._require_readable(table)
+        names = table.get_add_actions(flatten=True).column("path").to_pylist()
+        yield from self._read_files(names, selection, columns)
+
+    def _require_readable(self, table: DeltaTable) -> None:
         if table.protocol().min_reader_version > 1:
             raise Refused(
                 f"the quarantine table at {self.root} has been given a reader feature (deletion vectors, column"
@@ -230,30 +264,21 @@ class DeltaRsQuarantine:
                 f" another quarantine.path and blizzard dlq realign --accept-quarantine-loss; these records stay here.",
                 kind=Kind.UNSUPPORTED_TABLE,
             )
-        names = table.get_add_actions(flatten=True).column("path").to_pylist()
-        yield from self._read_files(names, selection, columns)
 
     def _read_files(self, names: Sequence[str], selection: Selection, columns: Sequence[str]) -> Iterator[pa.Table]:
         needed = [name for name in ARROW_SCHEMA.names if name in {*columns, *selection.columns}]
-        name = ""
-        try:
-            for name in names:
-                self.check_below(name)
-                for rows in read_rows(self.store, name, needed):
-                    chosen = rows.filter(selection.mask(rows))
-                    if chosen.num_rows:
-                        yield chosen.select(list(columns))
-        except FileNotFoundError as e:
-            raise Temporary(
-                f"{e.filename or e}: a file of the quarantine table is gone: compacted and vacuumed meanwhile? Run"
-                f" again.",
-                kind=Kind.QUARANTINE_CHANGED,
-            ) from e
-        except (pa.ArrowException, KeyError, OSError) as e:
-            # For a damaged page pyarrow raises a plain OSError, without an errno.
-            if isinstance(e, OSError) and (e.errno is not None or type(e) is not OSError):
-                raise
-            raise _damaged(join(self.root, name), e) from e
+        for name in names:
+            for rows in self._rows_of(name, needed):
+                chosen = rows.filter(selection.mask(rows))
+                if chosen.num_rows:
+                    yield chosen.select(list(columns))
+
+    def _rows_of(self, path: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+        return rows_of(self.store, path, columns, is_named=self._names)
+
+    def _names(self, path: str) -> bool:
+        table = self.open()
+        return table is not None and path in table.get_add_actions(flatten=True).column("path").to_pylist()
 
     def delete(self, selection: Selection, *, app_id: str) -> int:
         """Delete the selected records for ever and return how many they were. It starts over if somebody else commits
@@ -344,7 +369,7 @@ class DeltaRsQuarantine:
                 self._tell_lost(name, "is not whole in", position)
                 lost += 1
             except pa.ArrowException as e:
-                raise _damaged(join(self.root, name), e) from e
+                raise damaged_footer(self.store, name, e) from e
         return files, lost
 
     def append(self, table: DeltaTable, files: Sequence[DataFile], stamp: CommitProperties) -> None:
@@ -387,15 +412,6 @@ class DeltaRsQuarantine:
     def stamp_of(self, pipeline: str, table_id: str, sequence: int, head: int) -> CommitProperties:
         return self._stamp(*_settled_txns(pipeline, table_id, sequence, head))
 
-    def check_below(self, name: str) -> None:
-        """Whoever can write to the table can name any file. Only files below the table are opened."""
-        if not is_below(name):
-            raise Refused(
-                f"the quarantine table at {self.root} names {name!r}, which is not below it: blizzard did not write"
-                f" that. Nothing was changed. Find out who did, and take that file out of the table again.",
-                kind=Kind.UNSUPPORTED_TABLE,
-            )
-
     def _stamp(self, *txns: tuple[str, int], max_commit_retries: int | None = None) -> CommitProperties:
         now_ms = self.clock.now_ms()
         return CommitProperties(
@@ -406,14 +422,6 @@ class DeltaRsQuarantine:
 
 def _settled_txns(pipeline: str, table_id: str, sequence: int, head: int) -> tuple[tuple[str, int], ...]:
     return (quarantine_app_id(pipeline, table_id), sequence), (head_app_id(pipeline, table_id), head)
-
-
-def _damaged(path: str, error: Exception) -> Refused:
-    return Refused(
-        f"{path} holds records in quarantine and is damaged ({plain(error)}). Nothing was changed. Restore it from a"
-        f" backup.",
-        kind=Kind.QUARANTINE_DAMAGED,
-    )
 
 
 def _cannot_write(cause: Exception | None, root: str, then: str) -> BlizzardError | None:
