@@ -347,6 +347,10 @@ def _progress(path: str, value: Any, version: Any) -> FileProgress:
             if not isinstance(version, dict):
                 raise WrongType(f"file_versions of {path!r} is not an object")
             return RecordsRead(records=records, size_bytes=integer(version, "size"), etag=text(version, "etag"))
+        case {"RecordsRead": _, **rest} if not rest:
+            raise WrongType(f"RecordsRead of {path!r} is not an integer")
+        case str() | dict() if value != "Finished":  # a newer version may know more than two
+            raise UnknownField(f'files[{path!r}] is neither "Finished" nor {{"RecordsRead": n}}')
         case _:
             raise WrongType(f'files[{path!r}] is neither "Finished" nor {{"RecordsRead": n}}')
 

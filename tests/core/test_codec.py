@@ -104,7 +104,7 @@ def test_version_two_keeps_the_seeds_shape_for_files() -> None:
         (app_id(b'{"schema_version":1,"delta_version":1}'), MissingField),
         (app_id(RUST_JSON.replace(b"5000", b"-1")), WrongType),
         (app_id(RUST_JSON.replace(b"5000", b"1.5")), WrongType),
-        (app_id(RUST_JSON.replace(b'"Finished"', b'"Done"')), WrongType),
+        (app_id(RUST_JSON.replace(b'"Finished"', b'"Done"')), codec.UnknownField),
         (app_id(RUST_JSON.replace(b"42", b'"42"')), WrongType),
     ],
 )

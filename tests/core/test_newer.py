@@ -32,6 +32,7 @@ def head(**fields: Any) -> dict[str, Any]:
     return {"batch_id": "b", "sequence": 7, "previous": None, "table_id": None} | fields
 
 
+MARK = {"last_committed_file": None}
 CASES: dict[str, tuple[list[str], bool]] = {
     "none": ([], False),
     "what this version writes": ([NOW], False),
@@ -43,6 +44,10 @@ CASES: dict[str, tuple[list[str], bool]] = {
     "a new field of the source": ([whole(source=FIELDS["source"] | {"new_field": 1})], True),
     "a new field beside the mark": ([whole(source_state=FIELDS["source_state"] | {"new_field": None})], True),
     "a new field of a file's version": ([whole(file_versions={"a": {"size": 9, "etag": "e", "new_field": 1}})], True),
+    "a new way to be in progress": ([whole(source_state={"files": {"a": {"Paused": 3}}, **MARK})], True),
+    "a new word for a file": ([whole(source_state={"files": {"a": "Skipped"}, **MARK})], True),
+    "a new field of a file": ([whole(source_state={"files": {"a": {"RecordsRead": 2, "new": 1}}, **MARK})], True),
+    "a number of records that is none": ([whole(source_state={"files": {"a": {"RecordsRead": "2"}}, **MARK})], False),
     "the next version, behind others": ([NOW, DAMAGED, "spark-job", whole(schema_version=3)], True),
     "the next version, changed since": ([torn(schema_version=3)], False),
     "a new field, changed since": ([torn(new_field=1)], False),
