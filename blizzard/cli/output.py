@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TextIO
 
+from blizzard.errors import BlizzardError
 from blizzard.text.json import json_text, printable_json
 from blizzard.text.shown import shown
 from blizzard.text.streams import as_lines, put_err
@@ -23,6 +24,9 @@ class Output(Protocol):
     def result(self, value: Any, lines: Iterable[str]) -> None: ...
     def note(self, *lines: str) -> None:
         """For people only."""
+
+    def failure(self, value: Any, error: BlizzardError) -> int:
+        """A failure that is the result of a command: its object and its exit code, or else it is raised."""
 
     def rows(
         self,
@@ -41,6 +45,10 @@ class TextOutput:
 
     def note(self, *lines: str) -> None:
         print_line(*lines)
+
+    def failure(self, value: Any, error: BlizzardError) -> int:
+        del value
+        raise error
 
     def rows(
         self,
@@ -64,6 +72,10 @@ class JsonOutput:
 
     def note(self, *lines: str) -> None:
         del lines
+
+    def failure(self, value: Any, error: BlizzardError) -> int:
+        self.result(value, ())
+        return error.exit_code
 
     def rows(
         self,

@@ -40,15 +40,15 @@ def _plan(options: argparse.Namespace) -> int:
     with ingesting(options, TerminalProgress().see) as assembly:
         slots = assembly.config.spark.slots or os.cpu_count() or 1
         shown = preview(assembly, assembly.open(), slots=slots)
-    code = int(shown.get("exit_code", 0))
-    output_of(options).result(shown, _plan_lines(shown))
-    return code
+    output, code = output_of(options), shown.get("exit_code", 0)
+    if code:
+        refused = BadData if code == BadData.exit_code else Refused
+        return output.failure(shown, refused(shown["error"], kind=shown["error_kind"]))
+    output.result(shown, _plan_lines(shown))
+    return 0
 
 
 def _plan_lines(shown: dict[str, Any]) -> Iterator[str]:
-    code = shown.get("exit_code", 0)
-    if code:
-        raise (BadData if code == BadData.exit_code else Refused)(shown["error"], kind=shown["error_kind"])
     for name, value in _plan_rows(shown):
         yield f"{name:<12}{value}"
     if shown["first_batch"]:

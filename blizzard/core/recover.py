@@ -6,8 +6,7 @@ everything once more.
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
@@ -33,7 +32,7 @@ from blizzard.core.paths import Path
 from blizzard.core.position import Marks, Position
 from blizzard.core.readers import find_reader, refuse_second_reader
 from blizzard.core.refuse import Refuse, describe_position, describe_source, import_commands, options_of
-from blizzard.core.types import SourceFile, SourceIdentity, find_file
+from blizzard.core.types import SourceIdentity
 
 # Instead of a StartFrom, in a position that came from another table, or from another program.
 IMPORTED = "import"
@@ -365,37 +364,6 @@ def _other_source(position: Position, source: SourceIdentity) -> Refuse:
             f" its mark would silently skip files of another source. {way_out}."
         ),
     )
-
-
-def check_in_progress(marks: Marks, listing: Sequence[SourceFile]) -> Refuse | None:
-    """Refuses if a file whose first records are committed is no longer the same file."""
-    for path, progress in sorted(marks.in_progress.items()):
-        if progress.records == 0:
-            continue
-        file = find_file(listing, path)
-        if file is None:
-            what, goes_on = "is no longer in the source", ""
-        elif (file.size_bytes, file.etag) != (progress.size_bytes, progress.etag):
-            was, now = (
-                f"{progress.size_bytes} bytes, etag {progress.etag}",
-                f"{file.size_bytes} bytes, etag {file.etag}",
-            )
-            what = f"has changed (was {was}; is {now}; on local disk the etag is the mtime in ns)"
-            goes_on = (
-                f" If its first {progress.records} lines are as they were (later ones were fixed, or lines added), go"
-                f" on after them: blizzard checkpoint reset --file {shlex.quote(path)} --yes."
-            )
-        else:
-            continue
-        return Refuse(
-            kind=Kind.SOURCE_CHANGED,
-            message=(
-                f"{path} {what}, but its first {progress.records} records are already committed and the rest is not."
-                f" Put the original file back and run again.{goes_on} To give the rest up: blizzard checkpoint skip"
-                f" --file {shlex.quote(path)} --yes."
-            ),
-        )
-    return None
 
 
 def _has_rust_position(facts: TableFacts) -> bool:

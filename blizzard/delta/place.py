@@ -16,7 +16,8 @@ from blizzard.core.codec import fence_app_id
 from blizzard.core.kinds import Kind
 from blizzard.delta import log
 from blizzard.delta.errors import cannot_open
-from blizzard.delta.table import RETENTION_KEY, TXN_RETENTION, DeltaRsTable, open_handle
+from blizzard.delta.handles import open_handle
+from blizzard.delta.table import RETENTION_KEY, TXN_RETENTION, DeltaRsTable
 from blizzard.errors import ConfigError, Temporary
 from blizzard.schema import DeltaSchema
 from blizzard.schema.derived import derived_columns, show_derivation

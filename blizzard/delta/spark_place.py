@@ -18,10 +18,11 @@ from blizzard.delta import log
 from blizzard.delta.arbitration import check_arbitration
 from blizzard.delta.errors import cannot_open
 from blizzard.delta.features import CATALOG_MANAGED
+from blizzard.delta.handles import open_handle
 from blizzard.delta.jvm import DeltaJvm
 from blizzard.delta.place import DeltaRsPlace
 from blizzard.delta.spark_table import DeltaSparkTable, log_store_of, open_log, start_transaction
-from blizzard.delta.table import RETENTION_KEY, TXN_RETENTION, open_handle
+from blizzard.delta.table import RETENTION_KEY, TXN_RETENTION
 from blizzard.errors import ConfigError, Refused, Temporary
 from blizzard.store import open_store
 from blizzard.store.uri import is_local, locate

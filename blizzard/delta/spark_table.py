@@ -19,8 +19,9 @@ from blizzard.core.types import DataFile
 from blizzard.delta import log
 from blizzard.delta.arbitration import check_arbitration
 from blizzard.delta.features import check_features
+from blizzard.delta.handles import partition_values
 from blizzard.delta.jvm import DeltaJvm
-from blizzard.delta.table import DeltaRsTable, partition_values
+from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import Refused, Temporary
 from blizzard.faults import reach
 from blizzard.schema import DeltaSchema

@@ -45,6 +45,7 @@ from blizzard.delta.by_hand import removing_commit
 from blizzard.delta.checkpoints import checkpoint_versions, read_newest_checkpoint
 from blizzard.delta.errors import txn_version
 from blizzard.delta.features import check_features
+from blizzard.delta.handles import open_handle, partition_values
 from blizzard.errors import Refused, Temporary
 from blizzard.faults import reach
 from blizzard.schema import DeltaSchema
@@ -54,7 +55,7 @@ from blizzard.schema.fit import fingerprint
 from blizzard.store import open_store
 from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.local import require_writable
-from blizzard.store.uri import delta_uri, is_local
+from blizzard.store.uri import is_local
 
 # Every commit has its own appId. Unless they expire, every Delta checkpoint grows for ever (2,000 commits: 692 KB).
 TXN_RETENTION = "interval 14 days"
@@ -398,18 +399,6 @@ class DeltaRsTable:
 
 # Log cleanup by a writer has corrupted tables (delta-rs#2174, #3692). Retention is up to the table's owner.
 _HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
-
-
-def open_handle(root: str, access: Access, *, version: int | None = None) -> DeltaTable:
-    return DeltaTable(delta_uri(root), version=version, storage_options=access.for_delta_rs(root))
-
-
-def partition_values(file: DataFile, partition_by: tuple[str, ...]) -> dict[str, str | None]:
-    # delta-rs would commit a file without its partition value, and then read null.
-    if tuple(name for name, _ in file.partition_values) != partition_by:
-        now = ", ".join(partition_by) or "nothing"
-        raise Refused(f"{file.path} was written before the table was partitioned by {now}", kind=Kind.TABLE_REPLACED)
-    return dict(file.partition_values)
 
 
 def _is_whole(commits: Sequence[CommitFacts]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from blizzard.core.changed import check_in_progress
 from blizzard.core.codec import PREFIX, decode_json
 from blizzard.core.events import Emit, Noted, unheard
 from blizzard.core.explain import explain_recovery
@@ -19,7 +20,7 @@ from blizzard.core.overlap import is_same_source
 from blizzard.core.paths import Path
 from blizzard.core.plan import count_backlog
 from blizzard.core.position import Position
-from blizzard.core.recover import Resume, check_in_progress
+from blizzard.core.recover import Resume
 from blizzard.core.refuse import Refuse, describe_position
 from blizzard.core.types import SourceIdentity
 from blizzard.delta.table import DeltaRsTable

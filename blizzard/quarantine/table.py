@@ -38,9 +38,9 @@ from blizzard.core.retry import RetryPolicy
 from blizzard.core.types import DataFile
 from blizzard.delta import log
 from blizzard.delta.errors import cannot_open, txn_version
-from blizzard.delta.features import find_obstacle
 from blizzard.errors import BlizzardError, ConfigError, Refused, Temporary, failure_to_write
 from blizzard.faults import reach
+from blizzard.quarantine.features import require_readable, require_writable
 from blizzard.quarantine.files import added_by, count_by_stats, damaged_footer, rows_of
 from blizzard.quarantine.head import facts_of, lost_app_id, out_of_step
 from blizzard.quarantine.replacing_commit import copy_others, find_touched, replacing_commit
@@ -78,7 +78,7 @@ class DeltaRsQuarantine:
             self._require_written(file)
         table, leaving = self.open(), leaving_rows(position)
         if table is not None:  # better known before the commit than after it
-            self._require_writable(table, leaving)
+            require_writable(table, self.root, leaves=leaving is not None)
             if leaving is not None:
                 find_touched(table, leaving, self._rows_of)
         facts = facts_of(table, position.pipeline, position.on.table_id)
@@ -125,7 +125,7 @@ class DeltaRsQuarantine:
             return
         leaving = leaving_rows(position)
         if table is not None:
-            self._require_writable(table, leaving)
+            require_writable(table, self.root, leaves=leaving is not None)
         table = self.open_or_create()
         if self._is_settled(table, position):  # checked on the version that the commit is based on
             return
@@ -149,26 +149,6 @@ class DeltaRsQuarantine:
         if not self.store.put_if_absent(log.commit_name(version), content):
             raise FileExistsError(f"version {version} is taken")
         log.sync_commit(self.store, version)
-
-    def _require_writable(self, table: DeltaTable, leaving: Selection | None) -> None:
-        """Raises unless files can be added to the table, and these records can leave it: that commit is written by
-        hand."""
-        obstacle = find_obstacle(orjson.loads(table.schema().to_json()), table.protocol(), table.metadata())
-        if obstacle is not None:
-            raise Refused(
-                f"the quarantine table at {self.root} cannot be written: {obstacle}. Take that out of the table again,"
-                f" then run again.",
-                kind=Kind.UNSUPPORTED_TABLE,
-            )
-        if leaving is None:
-            return
-        self._require_readable(table)
-        if str(table.metadata().configuration.get("delta.appendOnly", "")).lower() == "true":
-            raise Refused(
-                f"the quarantine table at {self.root} has delta.appendOnly, so no record can leave it. If you may, set"
-                f" it to false, run again, and set it to true again.",
-                kind=Kind.APPEND_ONLY,
-            )
 
     def is_settled(self, position: Position) -> bool:
         """Whether the table holds what this committed position says. Raises OutOfStep as `settle` does."""
@@ -252,18 +232,9 @@ class DeltaRsQuarantine:
         table = table or self.open()
         if table is None:
             return
-        self._require_readable(table)
+        require_readable(table, self.root)
         names = table.get_add_actions(flatten=True).column("path").to_pylist()
         yield from self._read_files(names, selection, columns)
-
-    def _require_readable(self, table: DeltaTable) -> None:
-        if table.protocol().min_reader_version > 1:
-            raise Refused(
-                f"the quarantine table at {self.root} has been given a reader feature (deletion vectors, column"
-                f" mapping) that blizzard does not read. Take it out again (ALTER TABLE … DROP FEATURE). Or go on with"
-                f" another quarantine.path and blizzard dlq realign --accept-quarantine-loss; these records stay here.",
-                kind=Kind.UNSUPPORTED_TABLE,
-            )
 
     def _read_files(self, names: Sequence[str], selection: Selection, columns: Sequence[str]) -> Iterator[pa.Table]:
         needed = [name for name in ARROW_SCHEMA.names if name in {*columns, *selection.columns}]

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from blizzard.core import events
+from blizzard.core.changed import check_in_progress
 from blizzard.core.events import Emit, Warned
 from blizzard.core.kinds import Kind
 from blizzard.core.late import (
@@ -29,7 +30,7 @@ from blizzard.core.late import (
 from blizzard.core.look import Listed
 from blizzard.core.plan import count_backlog, is_drained
 from blizzard.core.position import Position
-from blizzard.core.recover import StartFrom, check_in_progress
+from blizzard.core.recover import StartFrom
 from blizzard.core.types import SourceFile, find_file
 from blizzard.errors import BadData, ConfigError, Refused
 from blizzard.run.ports import Ports, Source, Table

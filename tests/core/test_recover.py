@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from blizzard.core.changed import check_in_progress
 from blizzard.core.codec import encode_position, fence_app_id
 from blizzard.core.log import CommitFacts, TableFacts, Txn
 from blizzard.core.outcome import Landed, NotLanded, TakenByOther, TakenByOurselves, decide_commit_outcome
@@ -17,7 +18,6 @@ from blizzard.core.recover import (
     Recovery,
     Resume,
     StartFrom,
-    check_in_progress,
     decide_recovery,
 )
 from blizzard.core.refuse import Refuse

@@ -6,7 +6,7 @@ import pytest
 
 from blizzard.core.retry import RetryPolicy
 from blizzard.delta.errors import cannot_open
-from blizzard.delta.table import open_handle
+from blizzard.delta.handles import open_handle
 from blizzard.errors import BlizzardError
 from blizzard.source.uri import locate_source
 from blizzard.store import open_store
