@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -316,54 +315,6 @@ def test_an_edit_is_not_folded_over(flow: Flow, capsys: pytest.CaptureFixture[st
     with pytest.raises(Refused) as error:
         flow.run()
     assert error.value.kind == "damaged_checkpoint"
-
-
-def test_orphans_are_files_that_nothing_names(
-    flow: Flow, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = runs(flow, 2)
-    ours = list(flow.table.glob("*.parquet"))
-    orphan = flow.table / "blizzard-0123456789ab-00000007-0000-0123456789ab-0000.snappy.parquet"
-    foreign = flow.table / "part-00000-of-somebody.snappy.parquet"
-    marker = flow.table / "_blizzard-end-0123456789ab-00000007"
-    for path in (orphan, foreign, marker):
-        path.write_bytes(ours[0].read_bytes())
-    # A file's ctime cannot be set: a later clock makes them all old.
-    monkeypatch.setattr("blizzard.store.local.LocalStore.now_ms", lambda _: 4_000_000_000_000)
-    arguments = ["vacuum-orphans", "--table", str(flow.table)]
-    code, text = call(capsys, *arguments, "--json")
-    assert code == 0
-    assert [os.path.basename(f["path"]) for f in json.loads(text)["files"]] == [marker.name, orphan.name]
-    assert orphan.exists()
-    clean_up(flow)
-    code, text = call(capsys, *arguments, "--yes")
-    assert (code, orphan.exists(), marker.exists(), foreign.exists()) == (0, False, False, True), text
-    assert ids(flow.table) == expected
-    assert call(capsys, *arguments, "--older-than", "6d")[0] == 2
-
-
-def test_young_files_are_never_orphans(flow: Flow, capsys: pytest.CaptureFixture[str]) -> None:
-    runs(flow, 1)
-    (flow.table / "blizzard-0123456789ab-00000007-0000-0123456789ab-0000.snappy.parquet").write_bytes(b"")
-    _, text = call(capsys, "vacuum-orphans", "--table", str(flow.table), "--json")
-    assert json.loads(text)["files"] == []
-
-
-def test_a_pending_quarantine_file_is_never_an_orphan(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
-    from datetime import timedelta
-
-    from blizzard.operate.orphans import find_orphans
-    from tests.quarantine.test_table import mixed
-
-    mixed(flow)
-    monkeypatch.setenv("BLIZZARD_FAULT", "quarantine.before=raise")
-    with ends_with("quarantine_failed"):
-        flow.run()
-    monkeypatch.delenv("BLIZZARD_FAULT")
-    monkeypatch.setattr("blizzard.store.local.LocalStore.now_ms", lambda _: 4_000_000_000_000)
-    assert find_orphans(flow.open(), flow.quarantine.root, timedelta(days=7)) == []
-    flow.run()
-    assert find_orphans(flow.open(), flow.quarantine.root, timedelta(days=7)) == []
 
 
 def test_an_idle_run_renews_a_position_before_it_expires(flow: Flow) -> None:

@@ -187,7 +187,7 @@ THINGS = {  # the words in bold of "Things people do"
     ),
     "What will the next run do?": "tests/run/test_preview.py::",
     "Is everything in?": "tests/operate/test_audit_counts.py::",
-    "Free space of failed attempts": "tests/delta/test_hostile_log.py::test_orphans_are_files_that_nothing_names",
+    "Free space of failed attempts": "tests/operate/test_orphans.py::test_orphans_are_files_that_nothing_names",
     "OPTIMIZE, DELETE, UPDATE, MERGE": _COMMIT + "test_other_writers_at_work_are_survived",
     "VACUUM": "tests/operate/test_one_version.py::test_files_that_are_gone_before_their_commit_are_read_again",
 }

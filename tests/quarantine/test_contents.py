@@ -18,7 +18,6 @@ from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from blizzard import faults
 from blizzard.cli.quarantine import dispatch
 from blizzard.cli.quarantine_arguments import add_dlq_parser
 from blizzard.core.events import unheard
@@ -27,7 +26,6 @@ from blizzard.quarantine import contents
 from blizzard.quarantine.selected import replay_marks, replayed_rows
 from blizzard.quarantine.table import DeltaRsQuarantine
 from blizzard.store import open_store
-from blizzard.store.local import LocalStore
 from blizzard.tasks.quarantine import ARROW_SCHEMA, BadRow, QuarantineWriter, Selection
 from blizzard.text.shown import printable
 from tests.core.test_codec import example
@@ -391,29 +389,3 @@ def test_a_purge_is_of_the_table_that_is_named_and_of_no_other(tmp_path: Path, s
     assert "nothing is wrong" in shell(*audit).text
     listed = shell("dlq", "list", "--table", str(tmp_path / "t-one"), *shared)
     assert "1 of them belong to another table" in listed.text
-
-
-def test_bad_records_that_another_table_has_pending_are_no_orphans(
-    tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They lie in the quarantine that both share, and only the other table's log names them."""
-    shared = ("--set", f"quarantine.path={tmp_path / 'shared'}")
-
-    def where(name: str) -> list[str]:
-        table = ["--source", str(tmp_path / name), "--table", str(tmp_path / f"t-{name}"), "--pipeline", "p", *shared]
-        return [*table, *([] if (tmp_path / f"t-{name}").exists() else ["--schema", "id BIGINT"])]
-
-    for number, name in enumerate(("one", "two")):
-        write(tmp_path / name / "a.ndjson", b'{"id":%d}\nbad %d\n' % (number, number))
-        if name == "two":
-            faults._visits.clear()
-            monkeypatch.setenv("BLIZZARD_FAULT", "quarantine.before=raise")
-        assert shell("run", *where(name)).code == (75 if name == "two" else 0)
-    monkeypatch.delenv("BLIZZARD_FAULT")
-    real = LocalStore.now_ms
-    with monkeypatch.context() as patched:
-        patched.setattr(LocalStore, "now_ms", lambda self: real(self) + 8 * 86_400_000)
-        said = shell("vacuum-orphans", "--table", str(tmp_path / "t-one"), *shared, "--yes")
-    assert said.text.startswith("0 orphans")
-    assert shell("run", *where("two")).code == 0
-    assert len(DeltaTable(str(tmp_path / "shared")).to_pyarrow_table()) == 2

@@ -11,7 +11,6 @@ import pytest
 from deltalake import DeltaTable
 
 from blizzard.errors import Refused, Temporary
-from blizzard.operate.orphans import SHORTEST_AGE, find_orphans
 from blizzard.quarantine import contents
 from blizzard.tasks.quarantine import Selection
 from tests.flows.backups import Elsewhere
@@ -159,12 +158,3 @@ def test_a_file_that_was_vacuumed_meanwhile_is_no_damage(flow: Elsewhere) -> Non
         list(flow.quarantine.read(Selection(), table=before))
     assert error.value.kind == "quarantine_changed"
     assert [row["sequence"] for row in flow.quarantined()] == [1, 2]  # again, as it says
-
-
-def test_what_a_crash_left_of_a_copy_is_an_orphan(flow: Elsewhere, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("kept", "realign"):
-        (folder(flow) / f"blizzard-{name}-0123456789ab.parquet").write_bytes(_oldest_file(flow).read_bytes())
-    assert find_orphans(flow.open(), flow.quarantine.root, SHORTEST_AGE) == []  # too young
-    monkeypatch.setattr("blizzard.store.local.LocalStore.now_ms", lambda _: 4_000_000_000_000)
-    found = [Path(orphan.path).name for orphan in find_orphans(flow.open(), flow.quarantine.root, SHORTEST_AGE)]
-    assert found == ["blizzard-kept-0123456789ab.parquet", "blizzard-realign-0123456789ab.parquet"]
