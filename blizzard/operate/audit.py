@@ -40,11 +40,11 @@ def audit_source(assembly: Assembly, *, counts_rows: bool) -> Audit:
 
 
 def _in_quarantine(assembly: Assembly, position: Position) -> InQuarantine:
-    quarantine, config = assembly.quarantine, assembly.config
-    rows = Counter[int]()
-    for batch in quarantine.read(Selection(pipeline=position.pipeline, table_id=position.on.table_id), ["sequence"]):
+    quarantine, config, table_id = assembly.quarantine, assembly.config, position.on.table_id
+    rows, table = Counter[int](), quarantine.open()
+    own = Selection(pipeline=position.pipeline, table_id=table_id)
+    for batch in quarantine.read(own, ["sequence"], table=table):
         rows.update(batch.column("sequence").to_pylist())
-    table, table_id = quarantine.open(), position.on.table_id
     # The next run adds what the newest commit left pending, if the files are there.
     is_pending = all(quarantine.store.stat(name) is not None for name in position.quarantine.pending)
     keeps_all = config.bad_records.policy == "quarantine" and config.quarantine.overflow != "reject"

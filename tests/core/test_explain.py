@@ -133,7 +133,7 @@ UNMARKED = example(marks=Marks(files={"a": RecordsRead(records=1), "b": RecordsR
 DECISIONS: dict[str, tuple[Recovery, str]] = {
     "resume from the log": (
         Resume(position=EXAMPLE, version=4),
-        "Decision: resume at sequence 8 from the newest commit of the pipeline; mark c, 1 files in progress.",
+        "Decision: resume at sequence 8 from the newest commit of the pipeline; mark c, 1 file in progress.",
     ),
     "resume without a mark": (
         Resume(position=UNMARKED, version=4),
@@ -142,7 +142,7 @@ DECISIONS: dict[str, tuple[Recovery, str]] = {
     "resume from a Delta checkpoint": (
         Resume(position=EXAMPLE, version=4, path=Path.DELTA_CHECKPOINT),
         "Decision: resume at sequence 8 from a Delta checkpoint, because the commit it came in is no longer in the"
-        " log; mark c, 1 files in progress.",
+        " log; mark c, 1 file in progress.",
     ),
     "begin": (FRESH, "Decision: begin at the first file."),
     "begin where the user says": (

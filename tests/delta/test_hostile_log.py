@@ -230,7 +230,7 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]
 def test_status_explains_what_recovery_would_do(flow: Flow, capsys: pytest.CaptureFixture[str]) -> None:
     runs(flow, 2)
     _, text = call(capsys, "status", "--table", str(flow.table), "--explain")
-    assert "Looked at 1 JSON commits, versions 2 to 2" in text
+    assert "Looked at 1 JSON commit, versions 2 to 2" in text
     assert "sequence 2; its payload is sound" in text
     assert "resume at sequence 3" in text
     change_payload(flow.table, lambda _: {})
