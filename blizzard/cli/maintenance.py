@@ -9,12 +9,12 @@ from dataclasses import asdict
 from blizzard.cli.context import ingesting, looking
 from blizzard.cli.output import output_of
 from blizzard.core.audit import Audit
+from blizzard.core.lists import count, some
 from blizzard.errors import BadData, Refused
 from blizzard.operate.audit import audit_source
 from blizzard.operate.doctor import examine
 from blizzard.operate.orphans import delete_orphans, find_orphans
 from blizzard.quarantine.contents import parse_age
-from blizzard.text.lists import count, some
 
 
 def dispatch(options: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from blizzard.cli.context import ingesting, looking
 from blizzard.cli.output import output_of, print_line, say, table_lines
 from blizzard.cli.quarantine_arguments import SHOWN_CHARS
 from blizzard.core.kinds import Kind
+from blizzard.core.lists import count
 from blizzard.core.log import standings_of
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError
@@ -24,7 +25,6 @@ from blizzard.service.progress import TerminalProgress
 from blizzard.store.uri import local_path, show_uri
 from blizzard.tasks.quarantine import Selection
 from blizzard.text.json import json_text
-from blizzard.text.lists import count
 from blizzard.text.shown import printable
 
 

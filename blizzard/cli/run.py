@@ -10,11 +10,11 @@ from typing import Any
 from blizzard.cli.failures import failure_of, failure_text, trace_of
 from blizzard.cli.output import say
 from blizzard.core.kinds import Kind
+from blizzard.core.lists import count
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.run.summary import Summary
 from blizzard.service.control import RunControl
 from blizzard.service.progress import Progress, make_progress
-from blizzard.text.lists import count
 from blizzard.text.redaction import HIDDEN, redact_argument
 from blizzard.text.shell import shell_words
 from blizzard.text.shown import printable

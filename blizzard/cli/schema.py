@@ -7,6 +7,7 @@ import argparse
 from blizzard.cli.context import looking
 from blizzard.cli.output import output_of
 from blizzard.core.kinds import Kind
+from blizzard.core.lists import count
 from blizzard.errors import ConfigError, SchemaError
 from blizzard.run.assemble import Assembly
 from blizzard.run.infer import InferredSchema, infer_from_sample
@@ -14,7 +15,6 @@ from blizzard.schema.fit import schema_differences
 from blizzard.schema.layout import layout_of
 from blizzard.schema.load import load_schema
 from blizzard.service.progress import TerminalProgress
-from blizzard.text.lists import count
 
 
 def dispatch(options: argparse.Namespace) -> int:

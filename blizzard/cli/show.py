@@ -12,6 +12,7 @@ from typing import Any
 from blizzard.cli.context import ingesting, looking
 from blizzard.cli.output import output_of, print_line, table_lines
 from blizzard.core.kinds import Kind
+from blizzard.core.lists import count, some
 from blizzard.core.paths import WORDS
 from blizzard.errors import BadData, ConfigError, Refused
 from blizzard.operate.status import PipelineStatus, TableStatus, ingested_files, table_status
@@ -21,7 +22,6 @@ from blizzard.service.progress import TerminalProgress
 from blizzard.store.outputs import write_output
 from blizzard.store.uri import show_uri
 from blizzard.text.json import json_text
-from blizzard.text.lists import count, some
 
 
 def dispatch(options: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from blizzard.core.lists import count
 from blizzard.core.log import (
     CheckpointFacts,
     CommitFacts,
@@ -56,7 +57,7 @@ def _looked_at(facts: TableFacts) -> str:
     oldest = facts.commits[-1].version
     end = ", the first one of the table" if oldest == 0 else ""
     return (
-        f"Looked at {_count(len(facts.commits), 'JSON commit')}, versions {facts.commits[0].version} to {oldest}{end}."
+        f"Looked at {count(len(facts.commits), 'JSON commit')}, versions {facts.commits[0].version} to {oldest}{end}."
     )
 
 
@@ -74,7 +75,7 @@ def _since(facts: TableFacts, newest: CommitFacts) -> str:
     rewrites = [f"version {c.version} ({c.operation or 'unnamed'})" for c in later if rewrites_table(c)]
     if rewrites:
         return f"Since then the table was rewritten: {', '.join(rewrites)}."
-    return f"Since then {_count(len(later), 'commit')} of other writers, none of which takes data away."
+    return f"Since then {count(len(later), 'commit')} of other writers, none of which takes data away."
 
 
 def _decision(recovery: Recovery) -> str:
@@ -83,7 +84,7 @@ def _decision(recovery: Recovery) -> str:
             in_progress = len(position.marks.in_progress)
             return (
                 f"Decision: resume at sequence {position.sequence + 1} from {WORDS[path].found_in}; mark"
-                f" {position.marks.last_committed_file or 'none'}, {_count(in_progress, 'file')} in progress."
+                f" {position.marks.last_committed_file or 'none'}, {count(in_progress, 'file')} in progress."
             )
         case Fresh(start_from=start_from, marks=marks):
             if start_from == ADOPTED:
@@ -92,7 +93,3 @@ def _decision(recovery: Recovery) -> str:
             return f"Decision: begin {'at the first file' if mark is None else f'after the file {mark}'}."
         case Refuse(kind=kind, message=message):
             return f"Decision: refuse ({kind}). {message}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from blizzard.core.fields import MAX_INTEGER, CodecError, integer, text
+from blizzard.core.fields import MAX_INTEGER, CodecError, WrongType, integer, text
 from blizzard.core.kinds import CommitKind
 from blizzard.core.names import is_below, is_name
 from blizzard.core.types import SliceReport, SourceIdentity
@@ -31,7 +31,7 @@ class LedgerTooLarge(Exception):
     """A ledger this large would slow down every reader of the log."""
 
 
-class _NotALedger(CodecError):
+class _NotALedger(WrongType):
     """A field that blizzard would never have written like this."""
 
 

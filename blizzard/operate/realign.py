@@ -148,7 +148,7 @@ def _missing(view: QuarantineView, settled_through: int) -> Iterator[_Missing]:
         if link.sequence <= settled_through or not link.files:
             continue
         present = found[link.sequence, link.batch_id] + found[link.sequence, link.run_id]
-        rows = {name: _rows_of(view.quarantine, name) for name in link.files}
+        rows = {name: _row_count(view.quarantine, name) for name in link.files}
         there = tuple(name for name, count in rows.items() if count is not None)
         is_whole = len(there) == len(link.files)
         named = sum(e.bad + (e.broken is not None) for e in link.slices)
@@ -157,7 +157,7 @@ def _missing(view: QuarantineView, settled_through: int) -> Iterator[_Missing]:
             yield _Missing(link=link, there=there, is_lost=not is_whole)
 
 
-def _rows_of(quarantine: DeltaRsQuarantine, name: str) -> int | None:
+def _row_count(quarantine: DeltaRsQuarantine, name: str) -> int | None:
     check_below(quarantine.store, name)
     try:
         return read_footer(quarantine.store, name).rows

@@ -15,11 +15,11 @@ from blizzard.core.cleanable import IngestedFile, find_ingested, is_whole
 from blizzard.core.events import Cleaned, Emit, Noted, Warned
 from blizzard.core.history import ledgers_of
 from blizzard.core.ledger import LedgerEntry
+from blizzard.core.lists import count
 from blizzard.core.log import CommitFacts, fence_version
 from blizzard.core.position import Position
 from blizzard.errors import BlizzardError
 from blizzard.run.ports import Cleaner, Ports, Quarantine, Table
-from blizzard.text.lists import count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,24 +51,29 @@ def carry_out(assembly: Assembly, opened: Opened, *, run_id: str, stop: StopRequ
             run_id=run_id,
         )
     )
+    try:
+        _ingest(assembly, opened, run_id, stop)
+        has_failed = False
+    finally:
+        seconds = time.monotonic() - started
+        assembly.emit(Ended(seconds=seconds, was_stopped=stop.requested(), has_failed=has_failed))
+
+
+def _ingest(assembly: Assembly, opened: Opened, run_id: str, stop: StopRequest) -> None:
     background = ThreadBackground()
     try:
         layout = _prepare(assembly, opened)
         if layout is None:
             assembly.emit(Recovered(path=Path.FRESH, seconds=0.0, has_table=False))
             assembly.emit(Discovered(backlog_files=0, backlog_bytes=0, has_table=False))
-            has_failed = False
             return
         spec = assembly.task_spec(layout, pipeline=opened.pipeline, run_id=run_id, table=opened.table)
         ports = assembly.ports(layout, assembly.ingestor(spec), stop=stop, background=background)
         filled = drain(ports, assembly.settings(pipeline=opened.pipeline, run_id=run_id), opened.table)
         if filled is not None:
             assembly.purge_expired(opened.pipeline, filled.table_id)
-        has_failed = False
     finally:
         background.close()
-        seconds = time.monotonic() - started
-        assembly.emit(Ended(seconds=seconds, was_stopped=stop.requested(), has_failed=has_failed))
 
 
 def preview(assembly: Assembly, opened: Opened, *, slots: int) -> dict[str, Any]:

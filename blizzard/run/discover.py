@@ -27,6 +27,7 @@ from blizzard.core.late import (
     wait_for,
     without_files,
 )
+from blizzard.core.lists import count, some
 from blizzard.core.look import Listed
 from blizzard.core.plan import count_backlog, is_drained
 from blizzard.core.position import Position
@@ -36,7 +37,6 @@ from blizzard.errors import BadData, ConfigError, Refused
 from blizzard.run.ports import Ports, Source, Table
 from blizzard.run.recover import Start, decide_again
 from blizzard.run.settings import RunSettings
-from blizzard.text.lists import count, some
 
 NO_FILE_MATCHES = "no file of the source matches its pattern"
 _DONE = {

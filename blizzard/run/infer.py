@@ -8,13 +8,13 @@ from typing import Any
 
 from blizzard.core.events import Emit, Noted, Warned
 from blizzard.core.kinds import Kind
+from blizzard.core.lists import count
 from blizzard.errors import BadData
 from blizzard.run.ports import Sample
 from blizzard.schema import DeltaSchema
 from blizzard.schema.ddl import to_ddl
 from blizzard.schema.hints import parse_hints
 from blizzard.schema.infer import infer_schema
-from blizzard.text.lists import count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from blizzard.core.bad import find_excess
 from blizzard.core.events import ColumnsAdded, Ingested, Noted, Rejected, UnknownFields, Warned
 from blizzard.core.kinds import Kind
+from blizzard.core.lists import some
 from blizzard.core.position import Position
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, TaskFailure, TaskReport
 from blizzard.errors import (
@@ -26,7 +27,6 @@ from blizzard.run.commit_queue import CommitQueue, StopOfBatch
 from blizzard.run.ports import Ports, Table
 from blizzard.run.settings import RunSettings
 from blizzard.schema.evolve import Evolution, evolve_schema
-from blizzard.text.lists import some
 
 # Every round adds a column. Data with a fixed set of fields never needs this many rounds.
 _MAX_ROUNDS = 50

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from abc import ABC, abstractmethod
 from datetime import datetime, timezone
 from typing import Any, Protocol, TextIO
 
 from blizzard.core.events import Began, Committed, Discovered, Event, Noted, Planned, Warned
 from blizzard.core.kinds import CommitKind
+from blizzard.core.lists import count
 from blizzard.text.json import json_text
-from blizzard.text.lists import count
 from blizzard.text.shown import shown
 from blizzard.text.streams import as_lines, put_err
 
@@ -25,32 +26,51 @@ class Progress(Protocol):
     def close(self) -> None: ...
 
 
-class TerminalProgress:
+class _FromEvents(ABC):
+    """What every form of progress makes of the events."""
+
+    _backlog = 0
+
+    def see(self, event: Event) -> None:
+        match event:
+            case Began():
+                self._begin(event)
+            case Noted():
+                self._tell("info", event.message)
+            case Warned():
+                self._tell("warning", event.message)
+            case Discovered():
+                self._backlog = event.backlog_files
+            case Planned():
+                self._plan(event)
+            case Committed(kind=CommitKind.BATCH):
+                self._backlog -= event.result.finished_files
+                self._commit(event)
+            case _:
+                pass
+
+    def _begin(self, began: Began) -> None:
+        self._tell("info", f"pipeline {began.pipeline}: {began.source}")
+
+    @abstractmethod
+    def _tell(self, level: str, message: str) -> None:
+        """One line, whatever the message holds."""
+
+    @abstractmethod
+    def _plan(self, planned: Planned) -> None: ...
+    @abstractmethod
+    def _commit(self, committed: Committed) -> None: ...
+
+
+class TerminalProgress(_FromEvents):
     """A bar over the files of this run, redrawn at each step of a batch."""
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out
         shown_on = out or sys.stderr
         self._bar = shown_on is not None and shown_on.isatty()
-        self._done = self._backlog = self._records = self._bytes = 0
+        self._done = self._records = self._bytes = 0
         self._started: float | None = None
-
-    def see(self, event: Event) -> None:
-        match event:
-            case Began():
-                self._say(f"pipeline {event.pipeline}: {event.source}")
-            case Noted():
-                self._say(event.message)
-            case Warned():
-                self._say(f"warning: {event.message}")
-            case Discovered():
-                self._backlog = event.backlog_files
-            case Planned():
-                self._plan(event)
-            case Committed(kind=CommitKind.BATCH):
-                self._commit(event)
-            case _:
-                pass
 
     def _plan(self, planned: Planned) -> None:
         self._started = self._started or time.monotonic()
@@ -64,9 +84,7 @@ class TerminalProgress:
 
     def _commit(self, committed: Committed) -> None:
         result, batch = committed.result, f"batch {committed.position.sequence}"
-        finished = result.finished_files
-        self._done += finished
-        self._backlog -= finished
+        self._done += result.finished_files
         self._records += result.rows
         self._bytes += result.bytes_read
         if not self._bar:
@@ -83,6 +101,9 @@ class TerminalProgress:
     def close(self) -> None:
         if self._bar and self._done + self._backlog:
             _write(self._out, "\n")
+
+    def _tell(self, level: str, message: str) -> None:
+        self._say(f"warning: {message}" if level == "warning" else message)
 
     def _rate(self) -> str:
         seconds = time.monotonic() - self._started if self._started is not None else 0.0
@@ -104,33 +125,14 @@ class TerminalProgress:
         )
 
 
-class JsonProgress:
+class JsonProgress(_FromEvents):
     """One JSON object per line, for log collectors. Each begins with the same fields: time, level, pipeline, run_id,
     sequence (of this line, or the one planned last), batch (its number in this run) and message."""
 
     def __init__(self, pipeline: str | None = None, run_id: str | None = None, out: TextIO | None = None) -> None:
         self._out, self._pipeline, self._run_id = out, pipeline, run_id
-        self._backlog = 0
         self._first: int | None = None
         self._newest: int | None = None
-
-    def see(self, event: Event) -> None:
-        match event:
-            case Began():
-                self._pipeline, self._run_id = event.pipeline, event.run_id
-                self.line("info", f"pipeline {event.pipeline}: {event.source}")
-            case Noted():
-                self.line("info", event.message)
-            case Warned():
-                self.line("warning", event.message)
-            case Discovered():
-                self._backlog = event.backlog_files
-            case Planned():
-                self._plan(event)
-            case Committed(kind=CommitKind.BATCH):
-                self._commit(event)
-            case _:
-                pass
 
     def _plan(self, planned: Planned) -> None:
         self._first, self._newest = self._first or planned.sequence, planned.sequence
@@ -145,8 +147,6 @@ class JsonProgress:
 
     def _commit(self, committed: Committed) -> None:
         result = committed.result
-        finished = result.finished_files
-        self._backlog -= finished
         self.line(
             "info",
             "committed",
@@ -154,10 +154,17 @@ class JsonProgress:
             delta_version=committed.version,
             records=result.rows,
             bad_records=result.bad,
-            files=finished,
+            files=result.finished_files,
             parquet_files=len(result.files),
             bytes_read=result.bytes_read,
         )
+
+    def _begin(self, began: Began) -> None:
+        self._pipeline, self._run_id = began.pipeline, began.run_id
+        super()._begin(began)
+
+    def _tell(self, level: str, message: str) -> None:
+        self.line(level, message)
 
     def close(self) -> None: ...
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from blizzard.core.bad import BadPolicy
 from blizzard.core.plan import Limits
 from tests.flows.in_process import BEGINNING, Flow, log_file, newest
+from tests.flows.rollbacks import roll_back
 from tests.ingesting import line, write
-from tests.operate.test_rollback import roll_back
 
 MINUTE_MS = 60_000
 

@@ -22,8 +22,9 @@ from tests.delta.test_hostile_log import change_payload
 from tests.flows.histories import Beside
 from tests.flows.in_process import BEGINNING, Flow, clean_up_log, log_file, newest, write_foreign
 from tests.flows.replaying import quarantined_flow, replay_in
+from tests.flows.rollbacks import roll_back
 from tests.ingesting import ids, line, write, write_ids
-from tests.operate.test_rollback import flow, roll_back
+from tests.operate.test_rollback import flow
 
 __all__ = ["flow"]
 

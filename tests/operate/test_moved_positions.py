@@ -34,8 +34,8 @@ from tests.flows.in_process import (
     write_raw,
 )
 from tests.flows.replaying import quarantined_flow, replay_in
+from tests.flows.rollbacks import roll_back
 from tests.ingesting import ids, line, write, write_ids
-from tests.operate.test_rollback import roll_back
 from tests.run.test_adopt import ADOPT, rust_commit
 
 DAY_MS = 86_400_000

@@ -19,9 +19,9 @@ from blizzard.run import commit as committing
 from blizzard.run.commit import FilesGone
 from tests.flows.in_process import Flow, newest, write_foreign
 from tests.flows.replaying import quarantined_flow, replay_in
+from tests.flows.rollbacks import roll_back
 from tests.ingesting import ids, line, write, write_ids
 from tests.operate.test_judgement import put_back
-from tests.operate.test_rollback import roll_back
 
 
 def just_before_the_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:

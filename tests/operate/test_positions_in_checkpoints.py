@@ -16,9 +16,9 @@ from blizzard.operate.transfer import export_position, import_position
 from tests.delta.test_hostile_log import change_payload
 from tests.failing import ends_with
 from tests.flows.in_process import Flow, clean_up_log, newest, write_foreign
+from tests.flows.rollbacks import roll_back
 from tests.flows.shell import Shell
 from tests.ingesting import commit_actions, ids, write_ids
-from tests.operate.test_rollback import roll_back
 
 
 def partly_read(folder: Path) -> Flow:

@@ -31,8 +31,8 @@ from tests.flows.backups import (
 )
 from tests.flows.in_process import Flow, Told, actions_of, clean_up_log, info, log_file, newest, write_raw
 from tests.flows.replaying import HOPELESS, in_quarantine, mendable, newest_position, quarantined_flow, replay_in
+from tests.flows.rollbacks import roll_back
 from tests.ingesting import ids
-from tests.operate.test_rollback import roll_back
 
 
 @pytest.fixture

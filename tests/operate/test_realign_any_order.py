@@ -15,8 +15,8 @@ from blizzard.errors import BlizzardError, Refused
 from tests.flows.backups import Elsewhere, live, put_back, realigned
 from tests.flows.in_process import newest
 from tests.flows.replaying import STRICT, mendable, replay_in
+from tests.flows.rollbacks import roll_back
 from tests.ingesting import ids, write
-from tests.operate.test_rollback import roll_back
 
 OUT_OF_STEP = {"quarantine_ahead", "quarantine_behind", "quarantine_moved"}
 KEPT = range(3)

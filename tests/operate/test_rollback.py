@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from tests.delta.test_hostile_log import change_payload, clean_up
 from tests.failing import ends_with
 from tests.flows.in_process import BEGINNING, Flow, newest, touch_again, write_foreign
 from tests.flows.replaying import quarantined_flow, replay_in
+from tests.flows.rollbacks import roll_back
 from tests.ingesting import commit_actions, ids, write, write_ids
 
 
@@ -34,27 +34,6 @@ def flow(tmp_path: Path) -> Flow:
         write_ids(made.src / f"{number}.ndjson", 3 * number, 3 * number + 3)
         made.run()
     return made
-
-
-def roll_back(flow: Flow, to: int, *, with_schema: bool = False, accepts_loss: bool = False) -> tuple[int, int]:
-    table, listing = flow.open(), flow.source.list()
-    prepared = prepare_rollback(
-        table,
-        pipeline=flow.pipeline,
-        source=flow.source.identity,
-        to=to,
-        listing=listing,
-        with_schema=with_schema,
-    )
-    return apply_rollback(
-        table,
-        prepared,
-        replace(flow.quarantine, accepts_loss=accepts_loss),
-        list_source=flow.source.list,
-        scan_commits=100,
-        clock=flow.clock,
-        emit=flow.told.see,
-    )
 
 
 def refuses(flow: Flow, to: int, kind: str, **how: Any) -> str:

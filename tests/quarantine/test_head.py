@@ -19,8 +19,8 @@ from blizzard.quarantine.table import DeltaRsQuarantine
 from tests.flows.backups import Elsewhere, add_file, lines, live, put_back, put_back_log, three_batches
 from tests.flows.in_process import BEGINNING, Flow, log_file, newest, write_raw
 from tests.flows.replaying import newest_position, quarantined_flow, replay_in
+from tests.flows.rollbacks import roll_back
 from tests.ingesting import ids, write_ids
-from tests.operate.test_rollback import roll_back
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from blizzard.run.assemble import Assembly
 from tests.delta.test_hostile_log import change_payload, clean_up
 from tests.flows.histories import make_history
 from tests.flows.in_process import BEGINNING, Flow, log_file, newest, write_foreign
+from tests.flows.rollbacks import roll_back
 from tests.ingesting import line, write, write_ids
-from tests.operate.test_rollback import roll_back
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ from blizzard.store import open_store
 from blizzard.store.local import LocalStore
 from tests.flows.in_process import Flow, newest, touch_again
 from tests.flows.replaying import newest_position
+from tests.flows.rollbacks import roll_back
 from tests.ingesting import ids, line, write_ids
-from tests.operate.test_rollback import roll_back
 from tests.run.test_broken_files import truncated
 
 DAY_MS = 86_400_000

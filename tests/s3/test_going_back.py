@@ -14,7 +14,7 @@ from blizzard.store import open_store
 from blizzard.store.uri import delta_uri
 from tests.failing import ends_with
 from tests.flows.in_process import NOW_MS, Flow, SetClock
-from tests.operate.test_rollback import roll_back
+from tests.flows.rollbacks import roll_back
 from tests.s3.flows import BucketFlow
 from tests.s3.server import Bucket
 

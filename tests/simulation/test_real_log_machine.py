@@ -27,8 +27,8 @@ from blizzard.errors import BlizzardError, Fenced, Refused
 from blizzard.operate.transfer import export_position, import_position
 from tests.delta.test_hostile_log import change_payload
 from tests.flows.in_process import Flow, clean_up_log, newest, write_foreign
+from tests.flows.rollbacks import roll_back
 from tests.ingesting import ids, write_ids
-from tests.operate.test_rollback import roll_back
 from tests.simulation.ways_out import follow, ways_in
 
 pytestmark = pytest.mark.slow

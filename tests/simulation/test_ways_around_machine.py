@@ -32,7 +32,7 @@ from blizzard.tasks.quarantine import Selection
 from tests.flows.backups import Elsewhere
 from tests.flows.in_process import newest
 from tests.flows.replaying import STRICT, replay_in
-from tests.operate.test_rollback import roll_back
+from tests.flows.rollbacks import roll_back
 from tests.simulation.around import World, vacuum
 from tests.simulation.invariants import ENDS_FOR_A_REASON, ONE_READER, REFUSED_CHANGES_NOTHING, holds
 from tests.simulation.ways_out import edit, follow

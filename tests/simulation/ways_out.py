@@ -19,7 +19,7 @@ from blizzard.operate.realign import realign
 from blizzard.run.assemble import Assembly
 from tests.flows.in_process import Flow
 from tests.flows.replaying import STRICT
-from tests.operate.test_rollback import roll_back
+from tests.flows.rollbacks import roll_back
 from tests.simulation.invariants import EVERY_REFUSAL_HAS_A_WAY_OUT, InvariantBroken
 
 _RESTORE = re.compile(r"RESTORE the table to version (\d+)")

@@ -10,8 +10,8 @@ import pytest
 
 from blizzard.errors import BlizzardError, Refused
 from tests.flows.in_process import Flow, newest
+from tests.flows.rollbacks import roll_back
 from tests.ingesting import write_ids
-from tests.operate.test_rollback import roll_back
 from tests.spark.test_committer_contract import commit_by
 
 pytestmark = pytest.mark.spark
