@@ -32,7 +32,7 @@ def rows_of(store: Store, path: str, columns: Sequence[str], *, is_named: Callab
         yield from read_rows(store, name, columns)
     except FileNotFoundError as e:
         if is_named(path):
-            raise _damaged(store, name, "it is gone") from e
+            raise damaged(store, name, "it is gone") from e
         raise Temporary(
             f"{join(store.root, name)}: a file of the quarantine table is gone: compacted and vacuumed meanwhile? Run"
             f" again.",
@@ -42,7 +42,7 @@ def rows_of(store: Store, path: str, columns: Sequence[str], *, is_named: Callab
         # For a damaged page pyarrow raises a plain OSError, without an errno.
         if isinstance(e, OSError) and (e.errno is not None or type(e) is not OSError):
             raise
-        raise _damaged(store, name, plain(e)) from e
+        raise damaged(store, name, plain(e)) from e
 
 
 def check_below(store: Store, name: str) -> None:
@@ -55,11 +55,7 @@ def check_below(store: Store, name: str) -> None:
         )
 
 
-def damaged_footer(store: Store, name: str, error: pa.ArrowException) -> Refused:
-    return _damaged(store, name, plain(error))
-
-
-def _damaged(store: Store, name: str, why: str) -> Refused:
+def damaged(store: Store, name: str, why: str) -> Refused:
     return Refused(
         f"{join(store.root, name)} holds records in quarantine and is damaged ({why}). Restore it from a backup, then"
         f" run again.",

@@ -41,7 +41,7 @@ from blizzard.delta.errors import cannot_open, txn_version
 from blizzard.errors import BlizzardError, ConfigError, Refused, Temporary, failure_to_write
 from blizzard.faults import reach
 from blizzard.quarantine.features import require_readable, require_writable
-from blizzard.quarantine.files import added_by, count_by_stats, damaged_footer, rows_of
+from blizzard.quarantine.files import added_by, count_by_stats, damaged, rows_of
 from blizzard.quarantine.head import facts_of, lost_app_id, out_of_step
 from blizzard.quarantine.replacing_commit import copy_others, find_touched, replacing_commit
 from blizzard.quarantine.selected import leaving_rows
@@ -51,6 +51,7 @@ from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.files import Store
 from blizzard.store.uri import delta_uri, is_local
 from blizzard.tasks.quarantine import ARROW_SCHEMA, LATER_COLUMNS, QUARANTINE_SCHEMA, Selection, read_footer
+from blizzard.text.plain import plain
 
 _RETRY = RetryPolicy(attempts=5, base_ms=100, max_ms=2_000)
 _NONE: Mapping[int, int] = MappingProxyType({})
@@ -77,14 +78,14 @@ class DeltaRsQuarantine:
         for file in files:
             self._require_written(file)
         table, leaving = self.open(), leaving_rows(position)
-        if table is not None:  # better known before the commit than after it
-            require_writable(table, self.root, leaves=leaving is not None)
-            if leaving is not None:
-                find_touched(table, leaving, self._rows_of)
         facts = facts_of(table, position.pipeline, position.on.table_id)
         position = lead_quarantine(position, exists=facts.sequence is not None)
         if position.quarantine.head is None:
             return position  # a rollback of a pipeline that never had a bad record
+        if table is not None:  # what would stop `settle` must stop the commit that needs it
+            require_writable(table, self.root, leaves=leaving is not None)
+            if leaving is not None:
+                find_touched(table, leaving, self._rows_of)
         table_id = facts.table_id or str(self.open_or_create().metadata().id)
         return name_quarantine(position, table_id)
 
@@ -340,7 +341,7 @@ class DeltaRsQuarantine:
                 self._tell_lost(name, "is not whole in", position)
                 lost += 1
             except pa.ArrowException as e:
-                raise damaged_footer(self.store, name, e) from e
+                raise damaged(self.store, name, plain(e)) from e
         return files, lost
 
     def append(self, table: DeltaTable, files: Sequence[DataFile], stamp: CommitProperties) -> None:

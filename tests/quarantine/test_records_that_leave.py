@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,12 @@ from deltalake import DeltaTable
 from blizzard.errors import Refused, Temporary
 from blizzard.quarantine import contents
 from blizzard.tasks.quarantine import Selection
+from tests.failing import ends_with
 from tests.flows.backups import Elsewhere
 from tests.flows.in_process import info, log_file, newest, write_raw
 from tests.flows.replaying import STRICT, mendable, replay_in
+from tests.flows.rollbacks import roll_back
 from tests.ingesting import ids, line, write
-from tests.operate.test_rollback import roll_back
 from tests.simulation.around import vacuum
 
 
@@ -129,13 +131,37 @@ def test_what_would_stop_the_quarantine_stops_the_command_before_its_commit(
     assert (newest(flow.table), ids(flow.table)) == (before, [1, 2])
 
 
-def test_once_the_trouble_is_gone_the_records_leave(flow: Elsewhere) -> None:
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_once_the_trouble_is_gone_the_same_command_leaves_each_record_once(
+    flow: Elsewhere, trouble: str, command: str
+) -> None:
+    (make, kind, _), whole = TROUBLES[trouble], flow.folder / "backup"
+    shutil.copytree(folder(flow), whole)
+    make(flow)
+    with ends_with(kind):
+        COMMANDS[command](flow)
+    if kind == "quarantine_damaged":
+        shutil.copytree(whole, folder(flow), dirs_exist_ok=True)  # "Restore it from a backup"
+    elif make is name_a_file_elsewhere:
+        write_raw(folder(flow), info("FSCK"), {"remove": {"path": "../elsewhere.parquet", "dataChange": True}})
+    else:
+        give(flow, {}, {"minReaderVersion": 1, "minWriterVersion": 2})
+    COMMANDS[command](flow)
+    flow.run(spec=STRICT)
+    rows, bad = ids(flow.table), [row["raw"] for row in flow.quarantined()]
+    assert (rows, len(bad)) == (([1, 2], 2) if command == "rollback" else ([1, 2, 11, 12], 0))
+
+
+def test_a_pipeline_that_never_had_a_bad_record_asks_nothing_of_the_quarantine(flow: Elsewhere) -> None:
+    """Another one shares it, and has made it append only."""
     only_append(flow)
-    with pytest.raises(Refused):
-        roll_back(flow, 1)
-    give(flow, {})
-    roll_back(flow, 1)
-    assert (ids(flow.table), [row["sequence"] for row in flow.quarantined()]) == ([1], [1])
+    second = Elsewhere(flow.folder, pipeline="q", src_at=flow.folder / "good", table_at=flow.folder / "second")
+    for number in (1, 2):
+        write(second.src / f"{number}.ndjson", line(number))
+        second.run(spec=STRICT)
+    roll_back(second, 1)
+    assert ids(second.table) == [1]
 
 
 @pytest.mark.parametrize(("name", "path"), [("x y.parquet", "x%20y.parquet"), ("x%20y.parquet", "x%2520y.parquet")])
