@@ -27,12 +27,11 @@ from blizzard.core.retry import RetryPolicy
 from blizzard.errors import BadData, BlizzardError, Fenced, Refused, Temporary, failure_to_write
 from blizzard.faults import reach
 from blizzard.run.ports import Ports, Quarantine, Table
-from blizzard.run.settings import RunSettings
+from blizzard.run.settings import COMMIT_ATTEMPTS, RunSettings
 from blizzard.run.settle import settle
 from blizzard.text.plain import plain
 
 MAX_BATCH_AGE_MS = 24 * 3600 * 1000
-_ATTEMPTS = 8
 # Every commit of another writer makes an attempt fail, so pauses are short.
 _BETWEEN_ATTEMPTS = RetryPolicy(base_ms=50, max_ms=2_000)
 
@@ -77,7 +76,7 @@ class Committing:
     quarantine: Quarantine
     clock: Clock
     emit: Emit
-    attempts: int = _ATTEMPTS
+    attempts: int = COMMIT_ATTEMPTS
 
     @classmethod
     def through(cls, ports: Ports, settings: RunSettings, table: Table) -> Committing:

@@ -27,6 +27,7 @@ from blizzard.run.plan import plan
 from blizzard.run.ports import Ports, Quarantine, Source, StopRequest, Table
 from blizzard.run.recover import recover_without_table
 from blizzard.run.settings import RunSettings
+from blizzard.run.stream import Stream
 from blizzard.schema import DeltaSchema
 
 
@@ -190,12 +191,8 @@ def plan_run(ports: Ports, settings: RunSettings, table: Table | None) -> dict[s
     if settings.cleaning is not None:
         untouched = NothingTouched(verb=settings.cleaning.cleaner.verb)
         settings = replace(settings, cleaning=replace(settings.cleaning, cleaner=untouched))
-
-    def emit(event: Event) -> None:
-        recovery.see(event)
-        ports.emit(event)
-
     source, stop = NothingPutBack(source=ports.source), StopBeforeWork()
+    emit = Stream(recovery.see, ports.emit)
     try:
         first = look_ahead(replace(ports, quarantine=quarantine, source=source, stop=stop, emit=emit), settings, table)
     except (Refused, BadData) as e:

@@ -10,6 +10,8 @@ from blizzard.core.plan import Limits
 from blizzard.core.recover import StartFrom
 from blizzard.run.after_ingest import Cleaning
 
+COMMIT_ATTEMPTS = 8
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
@@ -27,4 +29,4 @@ class RunSettings:
     max_held_files: int = 1_000
     late: LatePolicy = field(default_factory=LatePolicy)
     cleaning: Cleaning | None = None
-    commit_attempts: int = 8
+    commit_attempts: int = COMMIT_ATTEMPTS
