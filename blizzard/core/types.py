@@ -6,10 +6,12 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import overload
 
 from blizzard.core.kinds import Kind
 from blizzard.core.observed import Observations
+from blizzard.core.tally import NOTHING, Tally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +206,10 @@ class TaskReport:
     unreadable: tuple[tuple[str, str], ...] = ()  # path and reason: nothing was taken, the next run tries again
     quarantine: tuple[DataFile, ...] = ()  # files of bad records, not yet visible either
     rescued: int = 0
-    unknown_fields: tuple[str, ...] = ()
+    undeclared: Tally = NOTHING  # values of good records that have no column
+    cut_times: Tally = NOTHING  # timestamps that were cut to microseconds, by column
+    parser: str = ""  # which one read the lines: native, pyarrow or reference; empty: none was needed
+    doubtful: int = 0  # lines that the fast parser left to the reference
     observed: Observations | None = None  # fields that the schema lacks, if new columns are wanted
     failure: TaskFailure | None = None
 
@@ -255,8 +260,12 @@ class BatchResult:
         return sum(r.rescued for r in self.reports)
 
     @property
-    def unknown_fields(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for report in self.reports for name in report.unknown_fields))
+    def undeclared(self) -> Tally:
+        return reduce(Tally.merge, (report.undeclared for report in self.reports), NOTHING)
+
+    @property
+    def cut_times(self) -> Tally:
+        return reduce(Tally.merge, (report.cut_times for report in self.reports), NOTHING)
 
     @property
     def failure(self) -> TaskFailure | None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from blizzard.core.kinds import LineKind
 from blizzard.core.observed import Observations
+from blizzard.core.tally import NOTHING
 from blizzard.core.types import BatchTicket, TaskReport
 from blizzard.schema.evolve import RESCUED_COLUMN
 from blizzard.source.lines import LongLine
@@ -33,7 +34,8 @@ class Reparsing:
         self._stamp = stamp_of(spec, ticket)
         self._writer, self._quarantine = open_outputs(spec, ticket, "replay")
         self._bytes_read = self._rescued = 0
-        self._unknown: list[str] = []
+        self._doubtful = 0
+        self._undeclared = self._cut_times = NOTHING
         self._observed: Observations | None = None
 
     def add(self, records: Sequence[dict[str, Any]]) -> None:
@@ -54,7 +56,10 @@ class Reparsing:
             bytes_read=self._bytes_read,
             quarantine=self._quarantine.close(),
             rescued=self._rescued,
-            unknown_fields=tuple(self._unknown),
+            undeclared=self._undeclared,
+            cut_times=self._cut_times,
+            parser=self._parser.name,
+            doubtful=self._doubtful,
             observed=self._observed,
         )
 
@@ -113,7 +118,9 @@ class Reparsing:
         self._quarantine.add(row)
 
     def _notice(self, parsed: ParsedBlock) -> None:
-        self._unknown += parsed.unknown
+        self._doubtful += parsed.doubtful
+        self._undeclared = self._undeclared.merge(parsed.undeclared)
+        self._cut_times = self._cut_times.merge(parsed.cut_times)
         if parsed.observed is not None:
             self._observed = parsed.observed if self._observed is None else self._observed.merge(parsed.observed)
         if RESCUED_COLUMN in parsed.table.column_names:

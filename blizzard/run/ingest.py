@@ -26,6 +26,7 @@ from blizzard.run.commit import new_batch_id
 from blizzard.run.commit_queue import CommitQueue, StopOfBatch
 from blizzard.run.ports import Ports, Table
 from blizzard.run.settings import RunSettings
+from blizzard.schema import show_path
 from blizzard.schema.evolve import Evolution, evolve_schema
 
 # Every round adds a column. Data with a fixed set of fields never needs this many rounds.
@@ -108,7 +109,7 @@ class BatchIngest:
         return True
 
     def _note_unknown(self, result: BatchResult) -> None:
-        new = [name for name in result.unknown_fields if name not in self._unknown]
+        new = [name for name in map(show_path, result.undeclared.paths) if name not in self._unknown]
         new = new[: _MAX_NAMES - len(self._unknown)]
         if new:
             self._unknown.update(new)

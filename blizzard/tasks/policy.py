@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
+from blizzard.schema import ColumnPath, DeltaType
 from blizzard.schema.evolve import RESCUED_COLUMN
 
-__all__ = ["RESCUED_COLUMN", "ParsePolicy", "Unknown"]
+__all__ = ["EVERY_COLUMN", "RESCUED_COLUMN", "Coercion", "ParsePolicy", "Unknown"]
+
+# In place of a path: a setting for all columns.
+EVERY_COLUMN: ColumnPath = ("*",)
 
 
 class Unknown(str, Enum):
@@ -19,6 +24,16 @@ class Unknown(str, Enum):
     REPORT = "report"  # say what they held, so that columns can be added
 
 
+class Coercion(str, Enum):
+    """What a column may take beside the values of its type."""
+
+    NUMBERS_IN_STRINGS = "numbers_in_strings"  # "12" for a number
+    INTEGRAL_FLOATS = "integral_floats"  # 12.0 and 1e3 for an integer
+    BOOLEANS_0_1 = "booleans_0_1"  # 0 and 1 for a boolean
+    EMPTY_IS_NULL = "empty_is_null"  # "" for null
+    PARSE_JSON_TEXT = "parse_json_text"  # "{\"a\":1}" for an object, "[1]" for an array
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsePolicy:
     """Travels to the tasks. The defaults are those of docs/record-contract.md."""
@@ -27,12 +42,22 @@ class ParsePolicy:
     unknown: Unknown = Unknown.IGNORE
     rescue_values: bool = False  # a value that does not fit becomes null, and its JSON goes to `_rescued_data`
 
+    # With REPORT: undeclared values go to `_rescued_data` too, null excepted. For tables that have that column.
+    keeps_rest: bool = False
+    exact_timestamps: bool = False  # a fraction beyond a microsecond is a bad value; else it is cut, and counted
+    formats: Mapping[ColumnPath, tuple[str, ...]] = field(default_factory=dict)
+    coerce: Mapping[ColumnPath, frozenset[Coercion]] = field(default_factory=dict)
+    # "snake", or new names by the path of the field in the source. None: columns have the names of the fields.
+    rename: str | Mapping[ColumnPath, str] | None = None
+
     @property
     def rescues(self) -> bool:
         """Whether the rows get the column `_rescued_data`."""
-        return self.rescue_values or self.unknown is Unknown.RESCUE
+        return self.rescue_values or self.unknown is Unknown.RESCUE or self.keeps_rest
 
-    @property
-    def every_unknown_counts(self) -> bool:
-        """Whether the reference must read every line with an undeclared field."""
-        return self.unknown in (Unknown.BAD, Unknown.RESCUE)
+    def coercions(self, path: ColumnPath, data_type: DeltaType) -> frozenset[Coercion]:
+        """Of this column. In a STRING column an empty text is a value, unless the column itself is named."""
+        general = self.coerce.get(EVERY_COLUMN, frozenset())
+        if data_type == "string":
+            general -= {Coercion.EMPTY_IS_NULL}
+        return general | self.coerce.get(path, frozenset())

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from blizzard.core.kinds import Kind, LineKind
 from blizzard.core.observed import Observations
+from blizzard.core.tally import NOTHING
 from blizzard.core.types import Budget, Slice, SliceReport, TaskFailure
 from blizzard.faults import reach
 from blizzard.source.decode import UnreadableSource, open_stream
@@ -96,8 +97,13 @@ class Reading:
         self._deadline: float | None = None
         self.bytes_read = self.rescued = 0
         self.changed: list[str] = []
-        self.unknown_fields: list[str] = []
+        self.doubtful = 0
+        self.undeclared = self.cut_times = NOTHING
         self.observed: Observations | None = None
+
+    @property
+    def parser(self) -> str:
+        return self._parser.name
 
     def reports(self) -> tuple[SliceReport, ...]:
         return tuple(progress.report() for progress in self._slices)
@@ -227,7 +233,9 @@ class Reading:
                 parsed = _without_rows(parsed, e)
 
     def _notice(self, parsed: ParsedBlock) -> None:
-        self.unknown_fields += parsed.unknown  # the parser names each field once, and only a limited number
+        self.doubtful += parsed.doubtful
+        self.undeclared = self.undeclared.merge(parsed.undeclared)
+        self.cut_times = self.cut_times.merge(parsed.cut_times)
         if parsed.observed is not None:
             self.observed = parsed.observed if self.observed is None else self.observed.merge(parsed.observed)
         if RESCUED_COLUMN in parsed.table.column_names:

@@ -127,7 +127,10 @@ def _attempt(spec: TaskSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[s
         unreadable=tuple(retried),
         quarantine=bad_files,
         rescued=reading.rescued,
-        unknown_fields=tuple(reading.unknown_fields),
+        undeclared=reading.undeclared,
+        cut_times=reading.cut_times,
+        parser=reading.parser,
+        doubtful=reading.doubtful,
         observed=reading.observed,
     )
 
