@@ -17,7 +17,8 @@ from blizzard.core.types import BatchTicket, TaskReport
 from blizzard.schema.evolve import RESCUED_COLUMN
 from blizzard.source.lines import LongLine
 from blizzard.tasks.layout import RowOrigin, UnusableOrigin, complete_table
-from blizzard.tasks.parse import ParsedBlock, RecordParser
+from blizzard.tasks.parse import RecordParser
+from blizzard.tasks.parsed import ParsedBlock
 from blizzard.tasks.quarantine import BadRow
 from blizzard.tasks.spec import TaskSpec
 from blizzard.tasks.task import open_outputs, stamp_of

@@ -1,21 +1,19 @@
 """From what pyarrow's JSON reader can read to the exact types of the table, a column at a time.
 
 pyarrow takes a date for a number, a binary for its raw text, and drops the zone of a timestamp without one;
-those are read as strings and converted here. Whatever is not certainly exact raises `DoubtError`, and a quick
-look at single lines tells which are to blame. Nothing is decided here: the reference decides.
+those are read as strings and converted here. Whatever is not certainly exact raises `DoubtError`. Nothing is decided
+here: the reference decides.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from blizzard.schema import ColumnPath
 from blizzard.tasks.values import FIRST_US, LAST_US, from_base64
 
 _DAY_US = 86_400_000_000
@@ -23,11 +21,7 @@ _LARGEST_FLOAT = (2 - 2**-23) * 2.0**127
 
 
 class DoubtError(Exception):
-    """The fast path cannot vouch for these lines. `row` is where to look first, if there is an idea."""
-
-    def __init__(self, row: int | None = None) -> None:
-        super().__init__(row)
-        self.row = row
+    """pyarrow's rows are not certainly the records of these lines."""
 
 
 def reading_type(target: pa.DataType) -> pa.DataType | None:
@@ -48,23 +42,6 @@ def reading_type(target: pa.DataType) -> pa.DataType | None:
     return target
 
 
-def with_null_fields(schema: pa.Schema, paths: Iterable[ColumnPath]) -> pa.Schema:
-    """The schema with these fields more, at the end of their struct, which may hold nothing but null."""
-    more: dict[ColumnPath, list[pa.Field]] = {}
-    for path in sorted(paths):
-        more.setdefault(path[:-1], []).append(pa.field(path[-1], pa.null()))
-
-    def grown(data_type: pa.DataType, path: ColumnPath) -> pa.DataType:
-        if pa.types.is_struct(data_type):
-            inner = [pa.field(field.name, grown(field.type, (*path, field.name))) for field in data_type]
-            return pa.struct([*inner, *more.get(path, ())])
-        if pa.types.is_list(data_type):
-            return pa.list_(pa.field("element", grown(data_type.value_type, (*path, "element"))))
-        return data_type
-
-    return pa.schema(list(grown(pa.struct(list(schema)), ())))
-
-
 def holds_decimal(target: pa.DataType) -> bool:
     if pa.types.is_struct(target):
         return any(holds_decimal(field.type) for field in target)
@@ -77,28 +54,29 @@ def finish_table(table: pa.Table, target: pa.Schema) -> pa.Table:
     for field in target:
         chunks = table.column(field.name).chunks
         column = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
-        columns.append(_finish_field(column, field, parent=None, by_row=True))
+        columns.append(_finish_field(column, field, parent=None))
     return pa.Table.from_arrays(columns, schema=target)
 
 
-def _finish_field(array: Any, field: pa.Field, *, parent: Any, by_row: bool) -> Any:
+def _finish_field(array: Any, field: pa.Field, *, parent: Any) -> Any:
     if not field.nullable and array.null_count:
         missing = array.is_null()
         # A field of a null struct is null too, and rightly so.
-        _refuse(missing if parent is None else pc.and_(missing, parent.is_valid()), by_row)
-    return _finish_array(array, field.type, by_row)
+        if pc.any(missing if parent is None else pc.and_(missing, parent.is_valid())).as_py():
+            raise DoubtError
+    return _finish_array(array, field.type)
 
 
-def _finish_array(array: Any, target: pa.DataType, by_row: bool) -> Any:
+def _finish_array(array: Any, target: pa.DataType) -> Any:
     if array.offset:
         raise DoubtError  # the buffers below are taken whole
     if pa.types.is_struct(target):
-        children = [_finish_field(array.field(i), field, parent=array, by_row=by_row) for i, field in enumerate(target)]
+        children = [_finish_field(array.field(i), field, parent=array) for i, field in enumerate(target)]
         return _rebuild(array, target, children)
     if pa.types.is_list(target):
-        child = _finish_field(array.values, target.value_field, parent=None, by_row=False)
+        child = _finish_field(array.values, target.value_field, parent=None)
         return _rebuild(array, target, [child])
-    return _finish_scalars(array, target, by_row)
+    return _finish_scalars(array, target)
 
 
 def _rebuild(array: Any, target: pa.DataType, children: list[Any]) -> Any:
@@ -106,25 +84,25 @@ def _rebuild(array: Any, target: pa.DataType, children: list[Any]) -> Any:
     return pa.Array.from_buffers(target, len(array), own_buffers, array.null_count, 0, children)
 
 
-def _finish_scalars(array: Any, target: pa.DataType, by_row: bool) -> Any:
+def _finish_scalars(array: Any, target: pa.DataType) -> Any:
     if pa.types.is_floating(target):
         # A number beyond the range arrives as infinity: 1e39 in a float, 1.7976931348623159e308 in a double.
         largest = _LARGEST_FLOAT if pa.types.is_float32(target) else sys.float_info.max
-        _refuse_outside(array, -largest, largest, by_row)
+        _refuse_outside(array, -largest, largest)
     elif pa.types.is_decimal(target):
         # pyarrow counts the digits before it adds those of the scale, so that 100000000 passes for decimal(10,2).
         largest_decimal = Decimal((0, (9,) * target.precision, -target.scale))
-        _refuse_outside(array, largest_decimal.copy_negate(), largest_decimal, by_row)
+        _refuse_outside(array, largest_decimal.copy_negate(), largest_decimal)
         return array.cast(target)
     elif pa.types.is_binary(target):
-        return _decode_base64(array, by_row)
+        return _decode_base64(array)
     elif pa.types.is_date(target):
         array = _cast_text(array, target)
         # pyarrow knows a year 0, and a zone can lead out of the years 1 to 9999.
-        _refuse_outside(array.view(pa.int32()), FIRST_US // _DAY_US, LAST_US // _DAY_US, by_row)
+        _refuse_outside(array.view(pa.int32()), FIRST_US // _DAY_US, LAST_US // _DAY_US)
     elif pa.types.is_timestamp(target):
         array = _cast_text(array, target) if target.tz is None else array
-        _refuse_outside(array.view(pa.int64()), FIRST_US, LAST_US, by_row)
+        _refuse_outside(array.view(pa.int64()), FIRST_US, LAST_US)
     return array
 
 
@@ -136,28 +114,18 @@ def _cast_text(array: Any, target: pa.DataType) -> Any:
         raise DoubtError from None
 
 
-def _decode_base64(array: Any, by_row: bool) -> Any:
+def _decode_base64(array: Any) -> Any:
     content: list[bytes | None] = []
-    for row, text in enumerate(array.to_pylist()):
+    for text in array.to_pylist():
         value = None if text is None else from_base64(text)
         if value is None and text is not None:
-            raise DoubtError(row if by_row else None)
+            raise DoubtError
         content.append(value)
     return pa.array(content, pa.binary())
 
 
-def _refuse_outside(numbers: Any, low: Any, high: Any, by_row: bool) -> None:
+def _refuse_outside(numbers: Any, low: Any, high: Any) -> None:
     extremes = pc.min_max(numbers)
     lowest, highest = extremes["min"].as_py(), extremes["max"].as_py()
-    if lowest is None or (low <= lowest and highest <= high):
-        return
-    # The first one outside, not the lowest: what comes before the suspect is then clean.
-    _refuse(pc.less(numbers, pa.scalar(low, numbers.type)), by_row)
-    _refuse(pc.greater(numbers, pa.scalar(high, numbers.type)), by_row)
-    raise DoubtError
-
-
-def _refuse(mask: Any, by_row: bool) -> None:
-    row = pc.index(mask, value=True).as_py()
-    if row >= 0:
-        raise DoubtError(row if by_row else None)
+    if lowest is not None and not (low <= lowest and highest <= high):
+        raise DoubtError

@@ -24,37 +24,31 @@ _HAZARD = re.compile(
     rb"(?:NaN|Inf(?:inity)?)[ \t\r\n]*[,\]}]"
     rb"|\+-|(?<=[eE+])0[xX]|\\u00(?:2[bBdDeE]|3[0-9]|[46]5|[57]8)|(?<=[0-9.])[eE]-0*(?:[3-9][0-9]|[0-9]{3})"
 )
-_ROW_IN_MESSAGE = re.compile(r"in row (\d+)\s*$")
-_TEXT_IN_MESSAGE = re.compile(r"couldn't parse:(.+)$", re.DOTALL)
 
 
-class UntidyError(DoubtError):
-    """Not every line runs from { to }: blank lines, spaces around a record, or worse."""
-
-
-def check_bytes(data: bytes, newlines: Positions | None = None, *, holds_decimal: bool) -> Positions:
-    """Where each line ends, once it is sure that pyarrow's rows, if as many as lines, are the lines' records.
+def check_bytes(data: bytes, *, holds_decimal: bool) -> int:
+    """How many lines there are, once it is sure that pyarrow's rows, if as many, are the lines' records.
 
     Every newline stands in `}\\n{` or `}\\r\\n{`. Inside JSON no `{` can follow the `}` of a value, and no raw
     newline can stand in a string: so no value spans lines, and each line holds one object or more.
     The first line starts with `{` too: a null there would crash pyarrow 26 (SIGSEGV).
     """
     if not data or data[0] != _OPEN:
-        raise UntidyError
+        raise DoubtError
     content = np.frombuffer(data, np.uint8)
-    newlines = newline_positions(data) if newlines is None else newlines
+    newlines = newline_positions(data)
     ends = newlines if newlines.size and newlines[-1] == len(data) - 1 else np.append(newlines, len(data))
     closing = ends - 1 - (content[ends - 1] == _RETURN)
     if np.any(content[closing] != _CLOSE) or np.any(content[ends[:-1] + 1] != _OPEN):
-        raise UntidyError
+        raise DoubtError
     if b"\0" in data or not is_utf8(data):
         raise DoubtError
     candidates = _find_pairs(data, (*_CONSTANTS, *_EXPONENTS) if holds_decimal else _CONSTANTS)
     for position in candidates.tolist():
         if _HAZARD.match(data, position):
-            raise DoubtError(_row_at(position, ends))
+            raise DoubtError
     _refuse_deep_lines(data, ends)
-    return ends
+    return len(ends)
 
 
 def _find_pairs(data: bytes, pairs: tuple[tuple[bytes, int, bytes], ...]) -> Positions:
@@ -92,18 +86,4 @@ def _refuse_deep_lines(data: bytes, ends: Positions) -> None:
     starts = np.append(0, ends[:-1] + 1)
     for row in np.flatnonzero(ends - starts > 2 * MAX_NESTING).tolist():
         if is_too_deep(data[starts[row] : ends[row]]):
-            raise DoubtError(row)
-
-
-def _row_at(position: int, ends: Positions) -> int:
-    return int(np.searchsorted(ends, position))
-
-
-def guess_row(message: str, data: bytes, ends: Positions) -> int | None:
-    """Which line a reader's message is about. A wrong guess costs time, never a record."""
-    if found := _ROW_IN_MESSAGE.search(message):
-        return min(int(found[1]), len(ends) - 1)
-    if found := _TEXT_IN_MESSAGE.search(message):
-        position = data.find(found[1].encode("utf-8", "replace"))
-        return None if position < 0 else _row_at(position, ends)
-    return None
+            raise DoubtError

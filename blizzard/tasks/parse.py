@@ -1,280 +1,201 @@
-"""A block of NDJSON lines into an Arrow table: pyarrow's reader behind guards that make it exact.
+"""A block of NDJSON lines into an Arrow table, fast where that is exact, by the reference everywhere else.
 
-Each line is one record, blank, or bad, exactly as `records.RecordReader` says. A block that the guards cannot vouch for
-is cut into pieces; the reference reads small doubtful pieces, and the rest after 20 doubts. Schemas with maps, which
-pyarrow cannot read from JSON, go through the reference line by line.
+Each line is one record, blank, or bad, exactly as `records.RecordReader` says. A fast parser yields only rows that it is
+certain of; every line that it leaves is read by the reference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from itertools import islice
-from typing import Any
+from collections.abc import Iterable
+from functools import reduce
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.json as pa_json
 
+from blizzard import native
 from blizzard.core.observed import Observations
+from blizzard.core.tally import Tally, tally
 from blizzard.errors import SchemaError
-from blizzard.schema import ColumnPath, DeltaSchema, show_column, show_path
+from blizzard.schema import ColumnPath, DeltaSchema, show_column
 from blizzard.schema.arrow import to_arrow
-from blizzard.schema.evolve import Declared, observe
+from blizzard.schema.evolve import observe
 from blizzard.source.lines import Positions
-from blizzard.tasks.convert import DoubtError, finish_table, holds_decimal, reading_type, with_null_fields
-from blizzard.tasks.guards import UntidyError, check_bytes, guess_row
+from blizzard.tasks.arrow_reader import ArrowReader, ReferenceOnly
+from blizzard.tasks.native_reader import NativeReader
+from blizzard.tasks.parsed import BadLine, FastBlock, ParsedBlock, Span
 from blizzard.tasks.policy import RESCUED_COLUMN, ParsePolicy, Unknown
 from blizzard.tasks.records import Record, RecordReader
-from blizzard.tasks.screen import Screen
-from blizzard.tasks.sorting import BadLine, Sorting, cut, split_lines, tidy
-from blizzard.tasks.syntax import WHITESPACE, LineError
-from blizzard.tasks.undeclared import sample_lines, undeclared_in
+from blizzard.tasks.syntax import LineError
 
 _BOM = b"\xef\xbb\xbf"
 
-# One call of pyarrow's reader costs 0.15 to 0.25 ms: the reference reads about this many lines in that time.
-_FEW_LINES = 8
-# Looking at every line costs most of a call on the whole block; what the look cannot tell is worth a few cuts more.
-# After that the reference reads what is left: however bad a block is, it costs little more than the reference alone.
-_DOUBTS_BEFORE_SCREEN = 2
-_MAX_DOUBTS = 20
-# The reader counts a block in 32 bits.
-_MAX_BYTES = 1 << 30
-# After a block with lines for the reference, the lines of so many blocks are looked at before they are read.
-_WARY_BLOCKS = 8
-# Names of undeclared fields that one parser remembers.
-_MAX_NOTICED = 20
-_MAX_ALWAYS_NULL = 200
-_UNDECLARED = "unexpected field"  # in pyarrow's message
+
+class ParserDisagrees(Exception):
+    """The native parser made another row of a line than the reference. None of its rows can be trusted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedBlock:
-    """The good records in line order, and what became of the other lines.
+class ParserMissing(Exception):
+    """The native parser was asked for, and this process does not have it."""
 
-    `row_lines` is the line of each row, counted from 0, or None where row i is line i. `unknown` names undeclared
-    fields that the parser has not named before; `observed` is what such fields held, if the policy asks for it.
-    """
 
-    table: pa.Table
-    lines: int
-    blank: int
-    bad: tuple[BadLine, ...]
-    row_lines: Positions | None = field(default=None, compare=False)
-    unknown: tuple[str, ...] = ()
-    observed: Observations | None = None
+class FastReader(Protocol):
+    name: str
 
-    @classmethod
-    def of_whole(cls, table: pa.Table) -> ParsedBlock:
-        """Every line is a row."""
-        return cls(table=table, lines=table.num_rows, blank=0, bad=())
+    def read(self, data: bytes) -> FastBlock: ...
 
 
 class RecordParser:
     """Parses blocks of whole lines into tables of `to_arrow(schema)`, plus `_rescued_data` if the policy rescues.
 
-    Between blocks it remembers undeclared fields that it has reported or that were always null, and what makes the next
-    block fast, such as which columns had bad values. This changes the speed, and whether an undeclared field is
-    reported again; never a row or a bad line."""
+    `parser` is auto, native, pyarrow or reference. Not for two threads at once: make one for each."""
 
-    def __init__(self, schema: DeltaSchema, policy: ParsePolicy | None = None) -> None:
-        self._delta_schema = schema
-        self._names = Declared(schema)
+    def __init__(self, schema: DeltaSchema, policy: ParsePolicy | None = None, parser: str = "auto") -> None:
         self._policy = policy or ParsePolicy()
-        self._declared: pa.Schema = to_arrow(schema)
-        self._schema = self._declared
+        self._schema: pa.Schema = to_arrow(schema)
         if self._policy.rescues:
-            _refuse_rescued_column(self._declared)
-            self._schema = self._declared.append(pa.field(RESCUED_COLUMN, pa.string()))
-        self._reader = RecordReader(schema, self._policy, self._notice)
-        reading = [(column.name, reading_type(column.type)) for column in self._declared]
-        self._is_fast = all(inner is not None for _, inner in reading)
-        self._holds_decimal = any(holds_decimal(column.type) for column in self._declared)
-        self._always_null: set[ColumnPath] = set()  # undeclared, and no reason to look at a block while they are
-        if self._is_fast:
-            self._reading = pa.schema(reading)
-            self._strict = _options(self._reading, "error")
-            self._loose = _options(self._reading, "ignore")
-        self._screen = Screen(schema, undeclared_too=self._policy.every_unknown_counts)
-        self._wary = 0
-        self._blamed: frozenset[str] | None = frozenset()  # columns that had bad values; None: any may
-        self._is_strict = True
-        self._noticed: dict[ColumnPath, None] = {}
-        self._met_undeclared = False
+            _refuse_rescued_column(self._schema)
+            self._schema = self._schema.append(pa.field(RESCUED_COLUMN, pa.string()))
+        self._reference = RecordReader(schema, self._policy)
+        self._fast = _choose(parser, schema, self._policy, self._schema)
 
-    def parse(self, data: bytes, *, first_of_file: bool, newlines: Positions | None = None) -> ParsedBlock:
-        """`newlines` is where they are in the block, if the caller knows."""
-        starts_with_bom = first_of_file and data.startswith(_BOM)
-        if starts_with_bom:
-            data = data[len(_BOM) :]
-            newlines = None if newlines is None else newlines - len(_BOM)
-        known = len(self._noticed)
-        self._met_undeclared = False
-        if self._policy.unknown is Unknown.REPORT:
-            self._is_strict = True  # every block is to be told from one that holds nothing new
-        parsed = self._parse(data, newlines, starts_with_bom)
-        observed = self._look_around(data, parsed)
-        unknown = tuple(map(show_path, islice(self._noticed, known, None)))
-        return replace(parsed, unknown=unknown, observed=observed) if unknown or observed else parsed
+    @property
+    def name(self) -> str:
+        """Which parser reads the lines that are not doubtful."""
+        return self._fast.name
 
-    def _parse(self, data: bytes, newlines: Positions | None, starts_with_bom: bool) -> ParsedBlock:
-        if self._wary:
-            self._wary -= 1
-            parsed = self._parse_warily(data, starts_with_bom)
-            if parsed is not None:
-                return parsed
-        try:
-            try:
-                return ParsedBlock.of_whole(self._read_fast(data, newlines))
-            except UntidyError:
-                table = self._read_fast(tidy(data))
-        except DoubtError as doubt:
-            return self._parse_slowly(data, doubt, starts_with_bom)
-        lines = split_lines(data, starts_with_bom)
-        row_lines = np.flatnonzero([bool(line.strip(WHITESPACE)) for line in lines])
-        blank = len(lines) - table.num_rows
-        return ParsedBlock(table=table, lines=len(lines), blank=blank, bad=(), row_lines=row_lines if blank else None)
+    def parse(self, data: bytes, *, first_of_file: bool) -> ParsedBlock:
+        bom = _BOM if first_of_file and data.startswith(_BOM) else b""
+        content = data[len(bom) :]
+        if bom and not content:
+            return ParsedBlock(table=self._schema.empty_table(), lines=1, blank=1, bad=(), row_lines=_NO_ROWS)
+        fast = self._fast.read(content)
+        self._compare(content, fast)
+        judged = _Judged(self._reference, self._policy.unknown is Unknown.REPORT)
+        for span in fast.doubtful:
+            judged.read(content, span, bom)
+        if not fast.has_all_observed:
+            self._observe_all(content, judged)
+        return self._put_together(fast, judged)
 
-    def _parse_warily(self, data: bytes, starts_with_bom: bool) -> ParsedBlock | None:
-        """Dirt comes in heaps, and a bad line found before the block is read saves reading it twice. None where the
-        look was of no use."""
-        sorting = Sorting(lines=split_lines(data, starts_with_bom))
-        suspects = self._screen.find_suspects(sorting.lines, self._blamed)
-        if len(suspects) > len(sorting.lines) // 4:
-            return None
-        try:
-            sorting.keep_all_but(suspects, self._read_fast)
-        except DoubtError:
-            return None
-        return self._judge(sorting, _BOM if starts_with_bom else b"")
-
-    def _parse_slowly(self, data: bytes, doubt: DoubtError, starts_with_bom: bool) -> ParsedBlock:
-        sorting = Sorting(lines=split_lines(data, starts_with_bom))
-        lines = sorting.records() if self._is_fast else sorting.everything()
-        pending = [lines] if isinstance(doubt, UntidyError) else cut(lines, doubt.row)
-        doubts = 0
-        while pending:
-            piece = pending.pop()
-            if len(piece) <= _FEW_LINES or doubts == _MAX_DOUBTS or not self._is_fast:
-                sorting.to_reference += [index for index, _ in piece]
-                continue
-            try:
-                table = self._read_fast(b"\n".join([line for _, line in piece]))
-            except DoubtError as again:
-                doubts += 1
-                pending += cut(piece, again.row)
-                if doubts == _DOUBTS_BEFORE_SCREEN:
-                    pending = [sorting.screen(pending, self._screen)]
-            else:
-                sorting.keep(table, [index for index, _ in piece])
-        return self._judge(sorting, _BOM if starts_with_bom else b"")
-
-    def _judge(self, sorting: Sorting, bom: bytes) -> ParsedBlock:
-        records: list[Record] = []
-        indexes: list[int] = []
-        bad: list[BadLine] = []
-        for index in sorted(sorting.to_reference):
-            try:
-                records.append(self._reader.read(sorting.lines[index]))
-                indexes.append(index)
-            except LineError as error:
-                # The error itself is not kept: with its traceback, 30,000 of them took four times as long.
-                bad.append(sorting.bad_line(index, error, bom))
-                self._blame(error.path)
-        if sorting.to_reference:
-            self._wary = _WARY_BLOCKS
-        if records:
-            self._blamed = None  # they were good, and which column the fast path stumbled over is not known
-        if records or not sorting.has_rows:
-            sorting.keep(_to_table(records, self._schema), indexes)
-        table, row_lines = sorting.in_line_order()
+    def _put_together(self, fast: FastBlock, judged: _Judged) -> ParsedBlock:
+        table, row_lines = fast.table, fast.row_lines
+        if judged.records:
+            rows = np.arange(table.num_rows) if row_lines is None else row_lines
+            indexes = np.concatenate([rows, np.array(judged.indexes, np.int64)])
+            order = np.argsort(indexes, kind="stable")
+            together = pa.concat_tables([table, _to_table(judged.records, self._schema)]).combine_chunks()
+            table = together if np.all(order[:-1] < order[1:]) else together.take(pa.array(order))
+            row_lines = indexes[order]
+        elif row_lines is None and table.num_rows < fast.lines:
+            row_lines = _NO_ROWS
         return ParsedBlock(
             table=table,
-            lines=len(sorting.lines),
-            blank=sorting.blank,
-            bad=tuple(bad),
-            row_lines=None if len(row_lines) == len(sorting.lines) else row_lines,
+            lines=fast.lines,
+            blank=fast.blank,
+            bad=tuple(judged.bad),
+            row_lines=None if row_lines is None or len(row_lines) == fast.lines else row_lines,
+            undeclared=fast.undeclared.merge(judged.undeclared),
+            cut_times=fast.cut_times.merge(judged.cut_times),
+            doubtful=len(fast.doubtful) if fast.doubtful else 0,
+            observed=reduce(_merge, (fast.observed, judged.observed)),
         )
 
-    def _blame(self, path: ColumnPath) -> None:
-        if path and self._blamed is not None:
-            self._blamed |= {path[0]}
-
-    def _read_fast(self, data: bytes, newlines: Positions | None = None) -> pa.Table:
-        """One row per line, exact, or `DoubtError`."""
-        if not self._is_fast or len(data) > _MAX_BYTES:
-            raise DoubtError
-        line_ends = check_bytes(data, newlines, holds_decimal=self._holds_decimal)
+    def _compare(self, content: bytes, fast: FastBlock) -> None:
+        """Some rows are read by the reference as well. A difference is a defect of the native parser."""
+        if not fast.witnessed:
+            return
         try:
-            table = self._read_json(data)
-        except pa.ArrowInvalid as error:
-            raise DoubtError(guess_row(str(error), data, line_ends)) from None
-        if table.num_rows != len(line_ends):
-            raise DoubtError  # two values on a line
-        table = finish_table(table, self._declared)
-        if self._policy.rescues:
-            return table.append_column(self._schema.field(RESCUED_COLUMN), pa.nulls(table.num_rows, pa.string()))
-        return table
+            records = [self._reference.read(content[start:end]) for _, start, end in fast.witnessed]
+        except LineError as error:
+            raise ParserDisagrees(f"the reference calls a line {error.kind}") from None
+        rows = fast.table.take(pa.array([row for row, _, _ in fast.witnessed], pa.int64()))
+        expected = _to_table(records, self._schema)
+        if not rows.equals(expected):
+            differing = [name for name in self._schema.names if not rows[name].equals(expected[name])]
+            raise ParserDisagrees(f"in {', '.join(show_column((name,)) for name in differing)}")
 
-    def _read_json(self, data: bytes) -> pa.Table:
-        options = pa_json.ReadOptions(use_threads=False, block_size=len(data) + 1)
+    def _observe_all(self, content: bytes, judged: _Judged) -> None:
+        """There were more fields than the fast parser remembers."""
+        again = _Judged(self._reference, True)
+        for span in ReferenceOnly(self._schema).read(content).doubtful:
+            again.read(content, span, b"")
+        judged.found = again.found
+
+
+_NO_ROWS: Positions = np.empty(0, np.int64)
+
+
+class _Judged:
+    """What the reference says about the lines that were left to it."""
+
+    def __init__(self, reference: RecordReader, observes: bool) -> None:
+        self._reference, self._observes = reference, observes
+        self.records: list[Record] = []
+        self.indexes: list[int] = []
+        self.bad: list[BadLine] = []
+        self.found: list[tuple[ColumnPath, Any]] = []
+        self._undeclared: dict[ColumnPath, int] = {}
+        self._cut: dict[ColumnPath, int] = {}
+
+    def read(self, content: bytes, span: Span, bom: bytes) -> None:
+        index, start, end = span
+        line = content[start:end]
         try:
-            return pa_json.read_json(
-                pa.BufferReader(data),
-                read_options=options,
-                parse_options=self._strict if self._is_strict else self._loose,
-            )
-        except pa.ArrowInvalid as error:
-            if not self._is_strict or self._policy.every_unknown_counts or _UNDECLARED not in str(error):
-                raise
-            self._is_strict = False
-            self._met_undeclared = True
-            if self._policy.unknown is Unknown.IGNORE:
-                self._name_first(data)
-            return self._read_json(data)
+            self.records.append(self._reference.read(line))
+        except LineError as error:
+            # The error itself is not kept: with its traceback, 30,000 of them took four times as long.
+            self.bad.append(_bad_line(span, line, error, bom))
+            return
+        self.indexes.append(index)
+        _count(self._undeclared, (path for path, _ in self._reference.undeclared))
+        _count(self._cut, self._reference.cut)
+        if self._observes:
+            self.found += self._reference.undeclared
 
-    def _notice(self, path: ColumnPath) -> None:
-        self._met_undeclared = True
-        if len(self._noticed) < _MAX_NOTICED:
-            self._noticed[path] = None
+    @property
+    def undeclared(self) -> Tally:
+        return tally(self._undeclared.items())
 
-    def _others(self, lines: Iterable[bytes]) -> Iterator[tuple[ColumnPath, Any]]:
-        """The undeclared fields on these lines, noticed on the way."""
-        for line in lines:
-            for path, value in undeclared_in(line, self._names):
-                self._notice(path)
-                yield path, value
+    @property
+    def cut_times(self) -> Tally:
+        return tally(self._cut.items())
 
-    def _name_first(self, data: bytes) -> None:
-        """pyarrow does not say which field it met, nor where, and a sample could miss it."""
-        for line in data.split(b"\n"):
-            if list(self._others([line])):
-                return
-
-    def _look_around(self, data: bytes, parsed: ParsedBlock) -> Observations | None:
-        """What undeclared fields held, if that is asked for; else the names of some are noticed."""
-        if self._policy.unknown is Unknown.REPORT and self._met_undeclared:
-            bad = {line.index for line in parsed.bad}
-            good = (line for index, line in enumerate(data.split(b"\n")) if index not in bad)
-            found = observe(self._others(good))
-            self._expect_null(path for path, kinds in found.kinds.items() if kinds == {"null"})
-            return found if found.kinds else None
-        if self._policy.unknown is Unknown.IGNORE and not self._is_strict and len(self._noticed) < _MAX_NOTICED:
-            for _ in self._others(sample_lines(data)):
-                pass
-        return None
-
-    def _expect_null(self, paths: Iterable[ColumnPath]) -> None:
-        """A field that only ever holds null cannot become a column, but would make every block be looked at."""
-        new = {path for path in paths if path[:-1] not in self._always_null} - self._always_null
-        if new and self._is_fast and len(self._always_null) + len(new) <= _MAX_ALWAYS_NULL:
-            self._always_null |= new
-            self._strict = _options(with_null_fields(self._reading, self._always_null), "error")
+    @property
+    def observed(self) -> Observations | None:
+        return observe(self.found) if self.found else None
 
 
-def _options(schema: pa.Schema, unexpected: str) -> pa_json.ParseOptions:
-    return pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected)
+def _choose(parser: str, schema: DeltaSchema, policy: ParsePolicy, arrow_schema: pa.Schema) -> FastReader:
+    if parser == "native" and not native.is_available():
+        raise ParserMissing(native.why_not())
+    if parser == "native" or (parser == "auto" and native.is_available()):
+        return NativeReader(schema, policy, arrow_schema)
+    if parser in ("auto", "pyarrow"):
+        return ArrowReader(schema, policy, arrow_schema)
+    return ReferenceOnly(arrow_schema)
+
+
+def _count(counts: dict[ColumnPath, int], paths: Iterable[ColumnPath]) -> None:
+    for path in paths:
+        counts[path] = counts.get(path, 0) + 1
+
+
+def _merge(one: Observations | None, other: Observations | None) -> Observations | None:
+    return one.merge(other) if one and other else one or other
+
+
+def _bad_line(span: Span, line: bytes, error: LineError, bom: bytes) -> BadLine:
+    index, start, _ = span
+    mark = bom if index == 0 else b""
+    return BadLine(
+        index=index,
+        kind=error.kind,
+        message=str(error),
+        column=error.column,
+        raw=mark + line,
+        offset=len(bom) + start - len(mark),
+    )
 
 
 def _refuse_rescued_column(schema: pa.Schema) -> None:

@@ -21,11 +21,11 @@ from blizzard.source.decode import UnreadableSource, open_stream
 from blizzard.source.lines import Block, Positions, ShorterThanBefore, head, read_blocks
 from blizzard.store import open_store
 from blizzard.tasks.layout import BatchStamp, RowOrigin, UnusableOrigin, check_path, complete_table
-from blizzard.tasks.parse import ParsedBlock, RecordParser
+from blizzard.tasks.parse import RecordParser
 from blizzard.tasks.partitioned import RowWriter
 from blizzard.tasks.policy import RESCUED_COLUMN
 from blizzard.tasks.quarantine import BadRow, QuarantineWriter
-from blizzard.tasks.sorting import BadLine
+from blizzard.tasks.parsed import BadLine, ParsedBlock
 from blizzard.tasks.spec import TaskSpec
 
 # How often a task looks for the end marker.

@@ -1,0 +1,17 @@
+//! Reads blocks of NDJSON into Arrow columns, one pass over the bytes, driven by the schema.
+//!
+//! It is sound and nothing else: a line becomes a row only if every value is certain. Any other line is *doubtful*; the
+//! reference in Python reads it and has the last word. No newline is passed, no panic crosses to Python.
+
+pub mod block;
+pub mod columns;
+pub mod cursor;
+pub mod fields;
+pub mod numbers;
+mod python;
+pub mod record;
+pub mod rescue;
+pub mod schema;
+pub mod text;
+pub mod times;
+pub mod undeclared;

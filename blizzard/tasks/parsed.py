@@ -1,0 +1,68 @@
+"""What a parser makes of a block of lines: rows, bad lines, and the lines that it leaves to the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from blizzard.core.kinds import LineKind
+from blizzard.core.observed import Observations
+from blizzard.core.tally import NOTHING, Tally
+from blizzard.source.lines import Positions
+
+# The number of a line in its block, where it starts and where it ends.
+Span: TypeAlias = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadLine:
+    """A line that is not a record. `index` counts the lines of the block from 0, `offset` its bytes, both with the
+    byte order mark; `kind` is stable."""
+
+    index: int
+    kind: LineKind
+    message: str
+    column: str | None
+    raw: bytes
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FastBlock:
+    """The rows that a fast parser is certain of. `row_lines` is the line of each row, or None where row i is line i.
+
+    `witnessed` are rows for the reference to read as well: their number, where the line starts, where it ends.
+    `has_all_observed` is False if there were more undeclared fields than the parser remembers."""
+
+    table: pa.Table
+    lines: int
+    blank: int
+    doubtful: Sequence[Span]
+    row_lines: Positions | None = field(default=None, compare=False)
+    undeclared: Tally = NOTHING
+    cut_times: Tally = NOTHING
+    observed: Observations | None = None
+    has_all_observed: bool = True
+    witnessed: Sequence[Span] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedBlock:
+    """The good records in line order, and what became of the other lines.
+
+    `row_lines` is the line of each row, counted from 0, or None where row i is line i. `undeclared` counts the values
+    of good records that have no column; `observed` is what they held, if the policy asks for it. `doubtful` lines were
+    left to the reference."""
+
+    table: pa.Table
+    lines: int
+    blank: int
+    bad: tuple[BadLine, ...]
+    row_lines: Positions | None = field(default=None, compare=False)
+    undeclared: Tally = NOTHING
+    cut_times: Tally = NOTHING
+    doubtful: int = 0
+    observed: Observations | None = None
