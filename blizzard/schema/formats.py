@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from blizzard.errors import SchemaError
 from blizzard.schema.automata import ANY_DIGIT, Language, alternatives, common_text, many, maybe, one_of, sequence, word
@@ -18,10 +18,13 @@ ISO = "iso"
 # The power of ten that makes microseconds of the number.
 EPOCHS = {"epoch_s": 6, "epoch_ms": 3, "epoch_us": 0, "epoch_ns": -3}
 TIME_TYPES = ("timestamp", "timestamp_ntz", "date")
-MONTHS = tuple("january february march april may june july august september october november december".split())
+MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
 
 _NAMED = {"rfc1123": "%a, %d %b %Y %H:%M:%S ", "clf": "%d/%b/%Y:%H:%M:%S %z"}
-_WEEKDAYS = tuple("monday tuesday wednesday thursday friday saturday sunday".split())
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _TIME_PARTS = frozenset({"hour", "hour12", "minute", "second", "fraction", "half", "zone"})
 _DIGITS = frozenset("0123456789")
 
@@ -200,7 +203,7 @@ def _check_parts(name: str, parts: list[str], data_type: str) -> None:
 
 
 def _check_ends(name: str, pieces: list[_Piece]) -> None:
-    for piece, following in zip(pieces, pieces[1:], strict=False):
+    for piece, following in pairwise(pieces):
         is_colon = piece.part == "zone" and following.regex == ":"
         if piece.may_be_short and (following.starts_with_digit or is_colon):
             raise SchemaError(f"{name!r}: after the {piece.part} no digit may follow; nobody could tell where it ends")

@@ -95,8 +95,8 @@ class _Found:
         return len(self.undeclared), len(self.cut), len(self.rescued)
 
     def forget_after(self, count: tuple[int, int, int]) -> None:
-        for things, kept in zip((self.undeclared, self.cut, self.rescued), count, strict=True):
-            del things[kept:]
+        undeclared, cut, rescued = count
+        del self.undeclared[undeclared:], self.cut[cut:], self.rescued[rescued:]
 
 
 def _put_below(step: str, found: Rescued, start: int) -> None:
@@ -114,13 +114,14 @@ class _Field:
     type_name: str
     empty_is_null: bool
 
-    def without_value(self, item: Any) -> None:
-        """The field has null, or what its type cannot hold."""
+    def without_value(self, item: Any) -> Any:
+        """None, if the field may be null here. It has null, or what its type cannot hold."""
         if item is not None and not (self.empty_is_null and item == "" and type(item) is str):
             raise _Misfit(item, self.type_name, self.path)
         if not self.nullable:
             message = "null or missing, but the column is NOT NULL"
             raise LineError(LineKind.MISSING_VALUE, message, path=self.path)
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,6 +310,9 @@ def _finish(columns: dict[str, _Field]) -> Callable[[dict[str, Any], dict[str, s
         record = {}
         for name, convert, without_value in plan:
             item = found.get(name)
+            if convert is to_text and type(item) is str:  # the most common case, without a call
+                record[name] = item
+                continue
             value = None if item is None else convert(item)
             record[name] = without_value(item) if value is None else value
         return record

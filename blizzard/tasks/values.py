@@ -173,30 +173,32 @@ def read_day(match: re.Match[str]) -> int | None:
         return None
 
 
+def _hour_of_day(hour12: int, half: str) -> int:
+    """24, which is no hour, if the clock does not show it."""
+    return hour12 % 12 + (12 if half in _AFTERNOON else 0) if 1 <= hour12 <= 12 else 24
+
+
 def read_time(match: re.Match[str]) -> Instant:
     """Without a zone the text is taken for UTC."""
-    parts = match.groupdict("")
-    hour, minute, second = (int(parts.get(part) or 0) for part in ("hour", "minute", "second"))
-    if "half" in parts:
-        hour = int(parts["hour12"])
-        if not 1 <= hour <= 12:
-            return None
-        hour = hour % 12 + (12 if parts["half"] in _AFTERNOON else 0)
+    part = match.groupdict("0").get
+    hour, minute, second = int(part("hour", 0)), int(part("minute", 0)), int(part("second", 0))
+    half, fraction, zone = part("half"), part("fraction", "0"), part("zone", "0")
+    if half is not None:
+        hour = _hour_of_day(int(match["hour12"]), half)
     days = read_day(match)
     if days is None or hour > 23 or minute > 59 or second > 59:
         return None
-    fraction = parts.get("fraction", "")
-    instant = ((days * 24 + hour) * 60 + minute) * 60_000_000 + second * 1_000_000 + int(fraction[:6].ljust(6, "0"))
-    zone = parts.get("zone", "")
-    if zone and zone[0] in "+-":
+    seconds = ((days * 24 + hour) * 60 + minute) * 60 + second
+    if zone[0] in "+-":
         hours, minutes = int(zone[1:3]), int(zone[-2:]) if len(zone) > 3 else 0
         if hours > 23 or minutes > 59:
             return None
-        ahead = (hours * 60 + minutes) * 60_000_000
-        instant += ahead if zone[0] == "-" else -ahead
+        ahead = hours * 3600 + minutes * 60
+        seconds += ahead if zone[0] == "-" else -ahead
+    instant = seconds * 1_000_000 + int(fraction[:6].ljust(6, "0"))
     if not FIRST_US <= instant <= LAST_US:
         return None
-    return instant, bool(fraction[6:].strip("0"))
+    return instant, len(fraction) > 6 and bool(fraction[6:].strip("0"))
 
 
 def read_epoch(text: str, power: int) -> Instant:
