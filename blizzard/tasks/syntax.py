@@ -92,6 +92,15 @@ def parse_json(line: bytes) -> Any:
     return value
 
 
+def json_in_text(text: str) -> Any:
+    """The object or array that a string of a record holds; None if it holds anything else."""
+    try:
+        value = parse_json(text.encode())
+    except LineError:
+        return None
+    return value if type(value) in (JsonObject, list) else None
+
+
 def is_too_deep(line: bytes) -> bool:
     """Whether arrays and objects are nested deeper than allowed, the record itself being level 1."""
     if line.count(b"[") + line.count(b"{") <= MAX_NESTING:

@@ -1,6 +1,7 @@
 """Converts one JSON scalar into each type, or says that the type cannot hold it.
 
-Never cuts, wraps or guesses. Only floating point rounds, to the nearest.
+Never wraps or guesses. Floating point rounds, to the nearest; times are cut to microseconds, and it is said that they
+were.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ import re
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
+from functools import lru_cache
 from math import isfinite
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from blizzard.schema.formats import EPOCHS, MONTHS, TimeFormat
+from blizzard.tasks.policy import Coercion
 from blizzard.tasks.syntax import JsonInteger, JsonReal, compact_json
 
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
@@ -25,37 +29,15 @@ LAST_US = (date.max.toordinal() - _EPOCH_ORDINAL + 1) * _DAY_US - 1
 
 INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 
-_DAY, _ZONE = r"(\d{4})-(\d\d)-(\d\d)", r"(Z|[+-]\d\d(?::?\d\d)?)?"
-_CLOCK = r"[T ](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d+))?)?)?"
-# The form of the text only, not whether such a day exists. The syntax is valid in RE2 too.
-PATTERNS = {"date": _DAY, "timestamp": f"{_DAY}(?:{_CLOCK}{_ZONE})?", "timestamp_ntz": f"{_DAY}(?:{_CLOCK})?"}
-
-_DATE, _TIMESTAMP, _TIMESTAMP_NTZ = (re.compile(pattern, re.ASCII) for pattern in PATTERNS.values())
 _DECIMAL = re.compile(r"([+-]?)(?=\.?\d)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?", re.ASCII)
+# As JSON writes a number.
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)((?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
+_SMALL_EXPONENT = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]{1,3}))?")
+# No time that can be stored has more digits of microseconds.
+_TIME_DIGITS = 18
 
-
-def to_integer(value: Any, limit: int) -> int | None:
-    """The integer, if it is from -limit up to but not including limit."""
-    # 20 characters hold every long; int() of a longer text would take quadratic time, or refuse.
-    if type(value) is not JsonInteger or len(value) > 20:
-        return None
-    number = int(value)
-    return number if -limit <= number < limit else None
-
-
-def _to_double(value: Any) -> float | None:
-    if type(value) is not JsonInteger and type(value) is not JsonReal:
-        return None
-    number = float(value)
-    return number if isfinite(number) else None
-
-
-def _to_float(value: Any) -> float | None:
-    if type(value) is not JsonInteger and type(value) is not JsonReal:
-        return None
-    # Going through a double would round twice: 1.000000059604644775390626 must be 1.0000001, not 1.0.
-    number: float = pa.scalar(str(value)).cast(pa.float32()).as_py()
-    return number if isfinite(number) else None
+# Microseconds since 1970, and whether digits were cut off. None: not such a time.
+Instant: TypeAlias = tuple[int, bool] | None
 
 
 def to_decimal(value: Any, precision: int, scale: int) -> Decimal | None:
@@ -77,11 +59,81 @@ def to_decimal(value: Any, precision: int, scale: int) -> Decimal | None:
     return Decimal(f"{sign}{significant}E{power}")
 
 
-def _to_boolean(value: Any) -> bool | None:
-    return value if type(value) is bool else None
+def integer_of(limit: int, coercions: frozenset[Coercion]) -> Callable[[Any], int | None]:
+    """Integers from -limit up to but not including limit."""
+    in_strings, integral = Coercion.NUMBERS_IN_STRINGS in coercions, Coercion.INTEGRAL_FLOATS in coercions
+
+    def convert(value: Any) -> int | None:
+        kind = type(value)
+        if in_strings and kind is str:
+            value = number_in(value)
+            kind = type(value)
+        # 20 characters hold every long; int() of a longer text would take quadratic time, or refuse.
+        if kind is JsonInteger and len(value) <= 20:
+            number = int(value)
+            return number if -limit <= number < limit else None
+        if integral and kind is JsonReal and _SMALL_EXPONENT.fullmatch(value):
+            exact = to_decimal(value, 19, 0)
+            return int(exact) if exact is not None and -limit <= exact < limit else None
+        return None
+
+    return convert
 
 
-def _to_string(value: Any) -> str | None:
+def number_in(text: str) -> Any:
+    """The number that the text is, as JSON would write it; else None."""
+    match = _NUMBER.fullmatch(text)
+    return None if match is None else JsonReal(text) if match[1] else JsonInteger(text)
+
+
+def double_of(coercions: frozenset[Coercion]) -> Callable[[Any], float | None]:
+    in_strings = Coercion.NUMBERS_IN_STRINGS in coercions
+
+    def convert(value: Any) -> float | None:
+        kind = type(value)
+        if in_strings and kind is str:
+            value = number_in(value)
+            kind = type(value)
+        if kind is not JsonReal and kind is not JsonInteger:
+            return None
+        number = float(value)
+        return number if isfinite(number) else None
+
+    return convert
+
+
+def float_of(coercions: frozenset[Coercion]) -> Callable[[Any], float | None]:
+    in_strings = Coercion.NUMBERS_IN_STRINGS in coercions
+
+    def convert(value: Any) -> float | None:
+        if in_strings and type(value) is str:
+            value = number_in(value)
+        if type(value) is not JsonInteger and type(value) is not JsonReal:
+            return None
+        # Going through a double would round twice: 1.000000059604644775390626 must be 1.0000001, not 1.0.
+        number: float = pa.scalar(str(value)).cast(pa.float32()).as_py()
+        return number if isfinite(number) else None
+
+    return convert
+
+
+def boolean_of(coercions: frozenset[Coercion]) -> Callable[[Any], bool | None]:
+    takes_numbers = Coercion.BOOLEANS_0_1 in coercions
+    in_strings = takes_numbers and Coercion.NUMBERS_IN_STRINGS in coercions
+
+    def convert(value: Any) -> bool | None:
+        if type(value) is bool:
+            return value
+        if in_strings and type(value) is str:
+            value = number_in(value)
+        if takes_numbers and type(value) is JsonInteger and value in ("0", "-0", "1"):
+            return str(value) == "1"
+        return None
+
+    return convert
+
+
+def to_string(value: Any) -> str | None:
     return value if type(value) is str else None
 
 
@@ -90,10 +142,8 @@ def to_text(value: Any) -> str:
     return value if type(value) is str else compact_json(value)
 
 
-def _to_binary(value: Any) -> bytes | None:
-    if type(value) is not str:
-        return None
-    return from_base64(value)
+def to_binary(value: Any) -> bytes | None:
+    return from_base64(value) if type(value) is str else None
 
 
 def from_base64(text: str) -> bytes | None:
@@ -105,53 +155,108 @@ def from_base64(text: str) -> bytes | None:
     return content if base64.b64encode(content).decode("ascii") == text else None
 
 
+@lru_cache(maxsize=4096)
 def _days(year: str, month: str, day: str) -> int:
-    return date(int(year), int(month), int(day)).toordinal() - _EPOCH_ORDINAL
+    number = int(month) if month.isdigit() else _MONTH_NUMBERS[month[:3].lower()]
+    return date(int(year), number, int(day)).toordinal() - _EPOCH_ORDINAL
 
 
-def _to_date(value: Any) -> int | None:
-    if type(value) is not str or (match := _DATE.fullmatch(value)) is None:
+_MONTH_NUMBERS = {name[:3]: number for number, name in enumerate(MONTHS, 1)}
+_AFTERNOON = ("PM", "pm", "Pm", "pM")
+
+
+def read_day(match: re.Match[str]) -> int | None:
+    """Days since 1970."""
+    try:
+        return _days(match["year"], match["month"], match["day"])
+    except ValueError:  # there is no such day
         return None
-    return _days(match[1], match[2], match[3])
 
 
-def _to_timestamp(value: Any) -> int | None:
-    """Microseconds since 1970 in UTC; without a zone the text is taken for UTC."""
-    if type(value) is not str or (match := _TIMESTAMP.fullmatch(value)) is None:
+def _hour_of_day(hour12: int, half: str) -> int:
+    """24, which is no hour, if the clock does not show it."""
+    return hour12 % 12 + (12 if half in _AFTERNOON else 0) if 1 <= hour12 <= 12 else 24
+
+
+def read_time(match: re.Match[str]) -> Instant:
+    """Without a zone the text is taken for UTC."""
+    part = match.groupdict("0").get
+    hour, minute, second = int(part("hour", 0)), int(part("minute", 0)), int(part("second", 0))
+    half, fraction, zone = part("half"), part("fraction", "0"), part("zone", "0")
+    if half is not None:
+        hour = _hour_of_day(int(match["hour12"]), half)
+    days = read_day(match)
+    if days is None or hour > 23 or minute > 59 or second > 59:
         return None
-    instant = _to_instant(match)
-    zone = match[8] or "Z"
-    if instant is not None and zone != "Z":
+    seconds = ((days * 24 + hour) * 60 + minute) * 60 + second
+    if zone[0] in "+-":
         hours, minutes = int(zone[1:3]), int(zone[-2:]) if len(zone) > 3 else 0
         if hours > 23 or minutes > 59:
             return None
-        ahead = (hours * 60 + minutes) * 60_000_000
-        instant += ahead if zone[0] == "-" else -ahead
-    return instant if instant is not None and FIRST_US <= instant <= LAST_US else None
-
-
-def _to_timestamp_ntz(value: Any) -> int | None:
-    if type(value) is not str or (match := _TIMESTAMP_NTZ.fullmatch(value)) is None:
+        ahead = hours * 3600 + minutes * 60
+        seconds += ahead if zone[0] == "-" else -ahead
+    instant = seconds * 1_000_000 + int(fraction[:6].ljust(6, "0"))
+    if not FIRST_US <= instant <= LAST_US:
         return None
-    return _to_instant(match)
+    return instant, len(fraction) > 6 and bool(fraction[6:].strip("0"))
 
 
-def _to_instant(match: re.Match[str]) -> int | None:
-    hour, minute, second = int(match[4] or 0), int(match[5] or 0), int(match[6] or 0)
-    fraction = (match[7] or "").rstrip("0")
-    if hour > 23 or minute > 59 or second > 59 or len(fraction) > 6:
+def read_epoch(text: str, power: int) -> Instant:
+    """The number times ten to `power`, as microseconds, rounded down. Exact, whatever its length."""
+    match = _SMALL_EXPONENT.fullmatch(text)
+    if match is None:
         return None
-    seconds = _days(match[1], match[2], match[3]) * 86_400 + (hour * 60 + minute) * 60 + second
-    return seconds * 1_000_000 + int(fraction.ljust(6, "0"))
+    sign, whole, fraction, exponent = match[1], match[2], match[3] or "", match[4] or "0"
+    digits = (whole + fraction).lstrip("0")
+    significant = digits.rstrip("0")
+    if not significant:
+        return 0, False
+    power += int(exponent) - len(fraction) + len(digits) - len(significant)
+    length = len(significant) + power  # of the microseconds before the point
+    if length > _TIME_DIGITS:
+        return None
+    number = int(significant) * 10**power if power >= 0 else int(significant[: max(length, 0)] or "0")
+    is_cut = power < 0
+    instant = -number - is_cut if sign else number
+    return (instant, is_cut) if FIRST_US <= instant <= LAST_US else None
 
 
-SCALARS: dict[str, Callable[[Any], Any]] = {
-    "boolean": _to_boolean,
-    "float": _to_float,
-    "double": _to_double,
-    "string": _to_string,
-    "binary": _to_binary,
-    "date": _to_date,
-    "timestamp": _to_timestamp,
-    "timestamp_ntz": _to_timestamp_ntz,
-}
+def time_of(
+    formats: tuple[TimeFormat, ...], *, exact: bool, note_cut: Callable[[], None]
+) -> Callable[[Any], int | None]:
+    """Reads a time in one of these forms; no text is taken by two. `note_cut` is called if digits were cut off."""
+    readers = [(f.regex.fullmatch if f.regex is not None else None, EPOCHS.get(f.name, 0)) for f in formats]
+
+    def convert(value: Any) -> int | None:
+        kind = type(value)
+        found: Instant = None
+        for matches, power in readers:
+            if matches is None:
+                number = number_in(value) if kind is str else value
+                found = read_epoch(number, power) if type(number) in (JsonInteger, JsonReal) else None
+            elif kind is str and (match := matches(value)) is not None:
+                found = read_time(match)
+            if found is not None:
+                break
+        else:
+            return None
+        if found[1]:
+            if exact:
+                return None
+            note_cut()
+        return found[0]
+
+    return convert
+
+
+def date_of(formats: tuple[TimeFormat, ...]) -> Callable[[Any], int | None]:
+    readers = [f.regex.fullmatch for f in formats if f.regex is not None]
+
+    def convert(value: Any) -> int | None:
+        if type(value) is str:
+            for matches in readers:
+                if (match := matches(value)) is not None and (days := read_day(match)) is not None:
+                    return days
+        return None
+
+    return convert
