@@ -44,10 +44,10 @@ class Node:
     scale: int = 0
     coerce: list[str] = field(default_factory=list)
     formats: list[str] = field(default_factory=list)
-    # Of a struct: the names of its columns, other names for them (with the index of the column), and whether a name is
-    # turned into snake case to find its column.
-    names: list[str] = field(default_factory=list)
-    renamed: list[tuple[str, int]] = field(default_factory=list)
+    # Of a struct: which column (by its index) a key means as it is written (-1: none), and which in small letters.
+    exact: list[tuple[str, int]] = field(default_factory=list)
+    folded: list[tuple[str, int]] = field(default_factory=list)
+    # Whether a key is also turned into snake case to find its column.
     snake: bool = False
     children: list[Node] = field(default_factory=list)
 

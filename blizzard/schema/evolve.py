@@ -102,8 +102,7 @@ def _find_others(value: Any, names: _Names | None, path: ColumnPath, found: list
 
 
 def _observe(kinds: dict[ColumnPath, frozenset[str]], path: ColumnPath, value: Any) -> None:
-    if len(path[-1]) > MAX_NAME_CHARACTERS:
-        path = (*path[:-1], path[-1][:MAX_NAME_CHARACTERS] + "…")
+    path = (*path[:-1], short_name(path[-1]))
     kind = kind_of(value)
     if len(path) == MAX_DEPTH and kind in ("object", "array"):
         kind = "text"  # no column can be deeper
@@ -114,6 +113,11 @@ def _observe(kinds: dict[ColumnPath, frozenset[str]], path: ColumnPath, value: A
     elif kind == "array":
         for item in value:
             _observe(kinds, (*path, "element"), item)
+
+
+def short_name(name: str) -> str:
+    """How a name is observed. One that is too long for a column need not be kept whole."""
+    return name if len(name) <= MAX_NAME_CHARACTERS else name[:MAX_NAME_CHARACTERS] + "…"
 
 
 def _children(paths: Iterable[ColumnPath]) -> dict[ColumnPath, set[str]]:

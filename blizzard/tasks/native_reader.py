@@ -12,7 +12,7 @@ from blizzard.core.observed import FieldPath, Observations, smallest
 from blizzard.core.tally import Tally, tally
 from blizzard.schema import MAX_DEPTH, ColumnPath, DeltaSchema, DeltaType, decimal_digits
 from blizzard.schema.evolve import short_name
-from blizzard.schema.names import FieldNames
+from blizzard.schema.names import SNAKE, FieldNames
 from blizzard.tasks.parsed import FastBlock
 from blizzard.tasks.policy import ParsePolicy, Unknown
 
@@ -89,14 +89,16 @@ def _observed(parsed: Any) -> Observations | None:
 
 def _describe(data_type: DeltaType, nullable: bool, path: ColumnPath, policy: ParsePolicy) -> native.Node:
     kind, children, precision, scale = data_type, [], 0, 0
-    names: list[str] = []
-    renamed: list[tuple[str, int]] = []
+    exact: list[tuple[str, int]] = []
+    folded: list[tuple[str, int]] = []
     match data_type:
         case {"type": "struct", "fields": fields}:
-            kind, names = "struct", [field["name"] for field in fields]
+            kind = "struct"
             children = [_describe(f["type"], f["nullable"], (*path, f["name"]), policy) for f in fields]
-            sources = FieldNames(names, path, policy.rename).sources
-            renamed = [(source, names.index(name)) for source, name in sources.items()]
+            columns: dict[str | None, int] = {field["name"]: index for index, field in enumerate(fields)}
+            names = FieldNames([field["name"] for field in fields], path, policy.rename)
+            exact = [(key, columns.get(name, -1)) for key, name in names.exact.items()]
+            folded = [(key, columns[name]) for key, name in names.folded.items()]
         case {"type": "array", "elementType": element, "containsNull": may_be_null}:
             kind, children = "array", [_describe(element, may_be_null, (*path, "element"), policy)]
         case {"type": "map", "valueType": value, "valueContainsNull": may_be_null}:
@@ -112,8 +114,8 @@ def _describe(data_type: DeltaType, nullable: bool, path: ColumnPath, policy: Pa
         scale=scale,
         coerce=[coercion.value for coercion in policy.coercions(path, data_type)],
         formats=list(formats),
-        names=names,
-        renamed=renamed,
-        snake=policy.rename == "snake",
+        exact=exact,
+        folded=folded,
+        snake=policy.rename == SNAKE,
         children=children,
     )

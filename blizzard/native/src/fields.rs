@@ -125,39 +125,30 @@ impl Fields {
     }
 }
 
-/// Which column a name means: itself, a new name for it, another case of it.
+/// Which column a key means. The rules are those of `blizzard.schema.names.FieldNames`, which makes both tables.
 pub struct Names {
-    exact: HashMap<Box<[u8]>, u32>,
-    /// In lower case; None where it could be one of two columns.
-    folded: HashMap<Vec<u8>, Option<u32>>,
-    columns: HashMap<Box<[u8]>, u32>,
+    exact: HashMap<Box<[u8]>, Option<u32>>,
+    folded: HashMap<Box<[u8]>, u32>,
     snake: bool,
 }
 
 impl Names {
-    /// `renamed` are names in the source, and the column that each goes into.
-    pub fn new(columns: &[String], renamed: &[(String, u32)], snake: bool) -> Self {
-        let own: HashMap<Box<[u8]>, u32> = (0..).zip(columns).map(|(index, name)| (name.as_bytes().into(), index)).collect();
-        let mut exact = own.clone();
-        exact.extend(renamed.iter().map(|(name, index)| (name.as_bytes().into(), *index)));
-        let mut folded: HashMap<Vec<u8>, Option<u32>> = HashMap::new();
-        for (name, index) in own.iter().chain(&exact) {
-            folded
-                .entry(name.to_ascii_lowercase())
-                .and_modify(|found| *found = found.filter(|found| found == index))
-                .or_insert(Some(*index));
-        }
-        Names { exact, folded, columns: own, snake }
+    pub fn new(exact: &[(String, i64)], folded: &[(String, i64)], snake: bool) -> Self {
+        let column = |index: &i64| u32::try_from(*index).ok();
+        let exact = exact.iter().map(|(key, index)| (key.as_bytes().into(), column(index))).collect();
+        let folded = folded.iter().filter_map(|(key, index)| Some((key.as_bytes().into(), column(index)?))).collect();
+        Names { exact, folded, snake }
     }
 
-    fn find(&self, name: &[u8]) -> Option<u32> {
-        if let Some(&column) = self.exact.get(name) {
-            return Some(column);
-        }
-        if let Some(&column) = self.folded.get(&name.to_ascii_lowercase()) {
+    fn find(&self, key: &[u8]) -> Option<u32> {
+        if let Some(&column) = self.exact.get(key) {
             return column;
         }
-        if self.snake { self.columns.get(snake(name).as_slice()).copied() } else { None }
+        if let Some(&column) = self.folded.get(key.to_ascii_lowercase().as_slice()) {
+            return Some(column);
+        }
+        // With snake case no field has another new name: what is written as a column is that column.
+        if self.snake { self.exact.get(snake(key).as_slice()).copied().flatten() } else { None }
     }
 }
 
@@ -210,13 +201,16 @@ mod tests {
 
     #[test]
     fn the_exact_name_comes_first_and_an_unclear_one_means_nothing() {
-        let columns = ["id", "Name", "x"].map(String::from);
-        let names = Names::new(&columns, &[("NAME".into(), 2), ("Old Id".into(), 0)], false);
+        let key = |name: &str, column| (String::from(name), column);
+        let exact = [key("id", 0), key("Name", 1), key("x", 2), key("NAME", 2), key("Old Id", 0), key("Later", -1)];
+        let names = Names::new(&exact, &[key("id", 0), key("old id", 0), key("x", 2)], true);
         assert_eq!(names.find(b"ID"), Some(0));
         assert_eq!(names.find(b"old id"), Some(0));
         assert_eq!(names.find(b"Name"), Some(1));
         assert_eq!(names.find(b"NAME"), Some(2));
         assert_eq!(names.find(b"name"), None); // the column Name, or x
-        assert_eq!(names.find(b"y"), None);
+        assert_eq!(names.find(b"Later"), None);
+        assert_eq!(names.find(b"$X_"), None);
+        assert_eq!(names.find(b"Id "), Some(0));
     }
 }

@@ -21,9 +21,10 @@ pub struct Node {
     pub scale: i8,
     pub coerce: Vec<String>,
     pub formats: Vec<String>,
-    /// Of a struct: the names of its columns, other names for them, and whether names become snake case.
-    pub names: Vec<String>,
-    pub renamed: Vec<(String, u32)>,
+    /// Of a struct: which column a key means as it is written (-1: none), and which in small letters.
+    pub exact: Vec<(String, i64)>,
+    pub folded: Vec<(String, i64)>,
+    /// Whether a key is also turned into snake case to find its column.
     pub snake: bool,
     /// The columns of a struct, the element of an array, the value of a map.
     pub children: Vec<Node>,
@@ -47,7 +48,7 @@ impl Maker {
     fn fields(&mut self, node: &Node) -> Option<Fields> {
         let place = self.undeclared.add_place(node.path.clone());
         let columns: Option<Vec<Column>> = node.children.iter().map(|child| self.column(child)).collect();
-        let names = Names::new(&node.names, &node.renamed, node.snake);
+        let names = Names::new(&node.exact, &node.folded, node.snake);
         Some(Fields::new(columns?, names, place))
     }
 
