@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from blizzard.schema import DeltaSchema, DeltaType
+from blizzard.schema import ColumnPath, DeltaSchema, DeltaType
+from blizzard.tasks.policy import EVERY_COLUMN, Coercion, ParsePolicy, Unknown
 
 T = TypeVar("T")
 
@@ -69,6 +70,9 @@ TEXTS = [
     ),
     *("YQ==", "YWI=", "YWJj", "YR==", "YQ=", "YQ", "Y Q==", "YWJj\n", "-_==", "YWJj====", "=", "////", "++++"),
     *("2024-02-29", "2023-02-29", "0000-01-01", "0001-01-01", "9999-12-31", "2024-1-1", "20240101", "12024-01-01"),
+    *("1709164800", "-1.5", "1709164800123", "1709164800.1234567", "0", "-0", "1e3", "1e9999", "12/31/2024", "1/2/2024"),
+    *("31/Dec/2024:23:59:59 +0100", "Tue, 31 Dec 2024 23:59:59 GMT", "tue, 31 DEC 2024 23:59:59 +0000", "31 dec 2024"),
+    *("2024-01-01T00:00:00.123456789Z", "2024-01-01T00:00:00.000000000001Z", '{"a":1}', "[1,2]", ' {"b" : [] } ', "[1,]"),
     *("2024-01-01T00:00:00Z", "2024-01-01 23:59:59.999999", "2024-01-01T24:00:00", "2024-01-01T00:00:60Z"),
     *("2024-01-01T00:00:00.1234567Z", "2024-01-01T00:00:00.1234560Z", "2024-01-01T00:00:00.", "2024-01-01T12"),
     *("2024-01-01T12:30+02", "2024-01-01T12:30+0230", "2024-01-01T12:30-02:30", "2024-01-01T12:30+24:00"),
@@ -141,7 +145,12 @@ NAMES = ["a", "b", "A", "NaN", "é", "a.b"]
 def types() -> SearchStrategy[DeltaType]:
     def nest(inner: SearchStrategy[DeltaType]) -> SearchStrategy[DeltaType]:
         arrays = st.builds(lambda t, n: {"type": "array", "elementType": t, "containsNull": n}, inner, st.booleans())
-        return arrays | structs(inner)
+        maps = st.builds(
+            lambda t, n: {"type": "map", "keyType": "string", "valueType": t, "valueContainsNull": n},
+            inner,
+            st.booleans(),
+        )
+        return arrays | structs(inner) | maps
 
     return st.recursive(st.sampled_from(PRIMITIVES), nest, max_leaves=4)
 
@@ -181,12 +190,17 @@ class Lines:
     def _value(self, data_type: DeltaType, nullable: bool) -> str:
         if self._odd() or (nullable and self.draw(st.integers(0, 9)) == 0):
             return self._anything() if self._odd() else "null"
+        if isinstance(data_type, dict) and self._odd():
+            return json.dumps(self._value(data_type, nullable))  # JSON text in a string
         match data_type:
             case {"type": "struct"}:
                 return self._object(data_type)
             case {"type": "array", "elementType": element, "containsNull": inner}:
                 items = [self._value(element, inner) for _ in range(self._pick([0, 1, 2]))]
                 return "[" + ",".join(items) + "]"
+            case {"type": "map", "valueType": inner_type, "valueContainsNull": inner}:
+                names = [self._name(self._pick(["k", "l", "", *NAMES])) for _ in range(self._pick([0, 1, 2, 3]))]
+                return "{" + ",".join(f"{name}:{self._value(inner_type, inner)}" for name in names) + "}"
             case str() if self._odd():
                 return self._anything()
             case str():
@@ -209,9 +223,11 @@ class Lines:
         members = []
         for field in data_type["fields"]:
             if self._pick([True] * 9 + [False]) or not field["nullable"]:
-                members.append(f"{self._name(field['name'])}:{self._value(field['type'], field['nullable'])}")
+                name = field["name"].swapcase() if self._odd() else field["name"]
+                members.append(f"{self._name(name)}:{self._value(field['type'], field['nullable'])}")
         for _ in range(self._pick([0, 0, 0, 1])):
-            members.append(f"{self._name(self._pick(['x', '', 'y', *NAMES]))}:{self._anything()}")
+            name = self._pick(["x", "", "y", "B", "a B", *NAMES])
+            members.append(f"{self._name(name)}:{self._anything()}")
         if self.draw(st.booleans()):
             members.reverse()
         return "{" + self._pick([",", ", ", " ,\t"]).join(members) + "}"
@@ -234,3 +250,47 @@ def cases(draw: st.DrawFn, *, most_lines: int) -> tuple[DeltaSchema, list[bytes]
     for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
         lines.insert(draw(st.integers(0, len(lines))), draw(st.sampled_from([b"", b" ", b"\t\r", *FRAGMENTS])))
     return schema, lines
+
+
+FORMATS = {
+    "timestamp": [("iso",), ("epoch_s",), ("epoch_ms", "iso"), ("clf", "rfc1123"), ("%-m/%-d/%Y", "iso"), ("epoch_ns",)],
+    "timestamp_ntz": [("epoch_us",), ("%d %b %Y", "iso"), ("%Y-%m-%dT%H:%M:%S.%fZ",)],
+    "date": [("%m/%d/%Y",), ("%d %B %Y", "iso")],
+}
+
+
+def paths(data_type: DeltaType, path: ColumnPath = ()) -> list[tuple[ColumnPath, DeltaType]]:
+    """Every column of a schema, elements and values included."""
+    match data_type:
+        case {"type": "struct", "fields": fields}:
+            inner = [found for field in fields for found in paths(field["type"], (*path, field["name"]))]
+        case {"type": "array", "elementType": element}:
+            inner = paths(element, (*path, "element"))
+        case {"type": "map", "valueType": value}:
+            inner = paths(value, (*path, "value"))
+        case _:
+            inner = []
+    return [*([(path, data_type)] if path else []), *inner]
+
+
+@st.composite
+def policies(draw: st.DrawFn, schema: DeltaSchema) -> ParsePolicy:
+    unknown = draw(st.sampled_from(list(Unknown)))
+    columns = paths(schema)
+    times = [(path, FORMATS[kind]) for path, kind in columns if isinstance(kind, str) and kind in FORMATS]
+    is_plain = draw(st.booleans())
+    formats = {} if is_plain else {path: draw(st.sampled_from(known)) for path, known in times if draw(st.booleans())}
+    coercions = st.frozensets(st.sampled_from(list(Coercion)), min_size=1)
+    named = {path: draw(coercions) for path, _ in columns if not is_plain and draw(st.integers(0, 3)) == 0}
+    general = {EVERY_COLUMN: draw(coercions)} if not is_plain and draw(st.booleans()) else {}
+    renamed: dict[ColumnPath, str] = {("x",): "a", ("y",): "nowhere"}
+    return ParsePolicy(
+        json_in_strings=draw(st.booleans()),
+        unknown=unknown,
+        rescue_values=draw(st.booleans()),
+        keeps_rest=unknown is Unknown.REPORT and draw(st.booleans()),
+        exact_timestamps=draw(st.booleans()),
+        formats=formats,
+        coerce={**named, **general},
+        rename=None if is_plain else draw(st.sampled_from([None, "snake", renamed])),
+    )
