@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.json as pa_json
 
 from blizzard.core.observed import Observations
+from blizzard.core.tally import NOTHING, Tally
 from blizzard.errors import SchemaError
 from blizzard.schema import ColumnPath, DeltaSchema, show_column, show_path
 from blizzard.schema.arrow import to_arrow
@@ -64,6 +65,9 @@ class ParsedBlock:
     row_lines: Positions | None = field(default=None, compare=False)
     unknown: tuple[str, ...] = ()
     observed: Observations | None = None
+    undeclared: Tally = NOTHING
+    cut_times: Tally = NOTHING
+    doubtful: int = 0
 
     @classmethod
     def of_whole(cls, table: pa.Table) -> ParsedBlock:
@@ -78,10 +82,13 @@ class RecordParser:
     block fast, such as which columns had bad values. This changes the speed, and whether an undeclared field is
     reported again; never a row or a bad line."""
 
+    name = "pyarrow"
+
     def __init__(self, schema: DeltaSchema, policy: ParsePolicy | None = None) -> None:
         self._delta_schema = schema
         self._names = Declared(schema)
         self._policy = policy or ParsePolicy()
+        self._every_unknown_counts = self._policy.unknown in (Unknown.BAD, Unknown.RESCUE) or self._policy.keeps_rest
         self._declared: pa.Schema = to_arrow(schema)
         self._schema = self._declared
         if self._policy.rescues:
@@ -96,29 +103,27 @@ class RecordParser:
             self._reading = pa.schema(reading)
             self._strict = _options(self._reading, "error")
             self._loose = _options(self._reading, "ignore")
-        self._screen = Screen(schema, undeclared_too=self._policy.every_unknown_counts)
+        self._screen = Screen(schema, undeclared_too=self._every_unknown_counts)
         self._wary = 0
         self._blamed: frozenset[str] | None = frozenset()  # columns that had bad values; None: any may
         self._is_strict = True
         self._noticed: dict[ColumnPath, None] = {}
         self._met_undeclared = False
 
-    def parse(self, data: bytes, *, first_of_file: bool, newlines: Positions | None = None) -> ParsedBlock:
-        """`newlines` is where they are in the block, if the caller knows."""
+    def parse(self, data: bytes, *, first_of_file: bool) -> ParsedBlock:
         starts_with_bom = first_of_file and data.startswith(_BOM)
         if starts_with_bom:
             data = data[len(_BOM) :]
-            newlines = None if newlines is None else newlines - len(_BOM)
         known = len(self._noticed)
         self._met_undeclared = False
         if self._policy.unknown is Unknown.REPORT:
             self._is_strict = True  # every block is to be told from one that holds nothing new
-        parsed = self._parse(data, newlines, starts_with_bom)
+        parsed = self._parse(data, starts_with_bom)
         observed = self._look_around(data, parsed)
         unknown = tuple(map(show_path, islice(self._noticed, known, None)))
         return replace(parsed, unknown=unknown, observed=observed) if unknown or observed else parsed
 
-    def _parse(self, data: bytes, newlines: Positions | None, starts_with_bom: bool) -> ParsedBlock:
+    def _parse(self, data: bytes, starts_with_bom: bool) -> ParsedBlock:
         if self._wary:
             self._wary -= 1
             parsed = self._parse_warily(data, starts_with_bom)
@@ -126,7 +131,7 @@ class RecordParser:
                 return parsed
         try:
             try:
-                return ParsedBlock.of_whole(self._read_fast(data, newlines))
+                return ParsedBlock.of_whole(self._read_fast(data))
             except UntidyError:
                 table = self._read_fast(tidy(data))
         except DoubtError as doubt:
@@ -201,11 +206,11 @@ class RecordParser:
         if path and self._blamed is not None:
             self._blamed |= {path[0]}
 
-    def _read_fast(self, data: bytes, newlines: Positions | None = None) -> pa.Table:
+    def _read_fast(self, data: bytes) -> pa.Table:
         """One row per line, exact, or `DoubtError`."""
         if not self._is_fast or len(data) > _MAX_BYTES:
             raise DoubtError
-        line_ends = check_bytes(data, newlines, holds_decimal=self._holds_decimal)
+        line_ends = check_bytes(data, holds_decimal=self._holds_decimal)
         try:
             table = self._read_json(data)
         except pa.ArrowInvalid as error:
@@ -226,7 +231,7 @@ class RecordParser:
                 parse_options=self._strict if self._is_strict else self._loose,
             )
         except pa.ArrowInvalid as error:
-            if not self._is_strict or self._policy.every_unknown_counts or _UNDECLARED not in str(error):
+            if not self._is_strict or self._every_unknown_counts or _UNDECLARED not in str(error):
                 raise
             self._is_strict = False
             self._met_undeclared = True

@@ -163,7 +163,7 @@ class Reading:
             parsed = self._parser.parse(_join([block for _, block in gathered]), first_of_file=False)
         else:
             block = gathered[0][1]
-            parsed = self._parser.parse(block.data, first_of_file=block.first_line == 0, newlines=block.newlines)
+            parsed = self._parser.parse(block.data, first_of_file=block.first_line == 0)
         self._take(parsed, gathered)
 
     def _records_left(self) -> int | None:
