@@ -121,6 +121,7 @@ class TaskPlan:
     slot: int
     slices: tuple[Slice, ...]
     budget: Budget
+    threads: int = 1  # how many cores it may keep busy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
