@@ -158,9 +158,7 @@ class Reading:
         except ShorterThanBefore as e:
             raise BrokenFile(piece, Kind.BEYOND_END, str(e), progress.to_record) from e
 
-    def _blocks(
-        self, stream: ByteStream, piece: Slice
-    ) -> AbstractContextManager[Iterator[tuple[Block, Parse | None]]]:
+    def _blocks(self, stream: ByteStream, piece: Slice) -> AbstractContextManager[Iterator[tuple[Block, Parse | None]]]:
         """The blocks, with the way to the rows of those that others parse."""
         blocks = read_blocks(
             stream,
