@@ -95,7 +95,7 @@ def _bare(spec: TaskSpec, source: str) -> tuple[int, int]:
     rows = 0
     with open_stream(spec.source, _piece(source), spec.compression) as stream:
         for block in read_blocks(stream, block_bytes=spec.block_bytes, max_line_bytes=spec.max_record_bytes):
-            table = parser.parse(block.data, first_of_file=block.first_line == 0, newlines=block.newlines).table
+            table = parser.parse(block.data, first_of_file=block.first_line == 0).table
             rows += table.num_rows
             writer.write(table)
     writer.close()

@@ -14,7 +14,17 @@ from itertools import chain
 from blizzard.core.codec import MAX_APP_ID_BYTES
 from blizzard.core.ledger import MAX_LEDGER_BYTES, ledger_entry_bytes
 from blizzard.core.position import Marks, entry_bytes, prefix_of
-from blizzard.core.types import BatchPlan, Budget, Slice, SourceFile, TaskPlan, find_file, first_after
+from blizzard.core.types import (
+    ONE_CORE,
+    BatchPlan,
+    Budget,
+    Cores,
+    Slice,
+    SourceFile,
+    TaskPlan,
+    find_file,
+    first_after,
+)
 
 # JSON bytes that fit under the appId limit, less the fixed fields. base64 makes four bytes of three.
 _PAYLOAD_BUDGET_BYTES = MAX_APP_ID_BYTES * 3 // 4 - 16 * 1024
@@ -54,6 +64,7 @@ def plan_batch(
     limits: Limits,
     *,
     slots: int,
+    cores: Cores = ONE_CORE,
     held: Collection[str] = (),
     given_up: Mapping[str, str] | None = None,
 ) -> BatchPlan:
@@ -94,7 +105,9 @@ def plan_batch(
         raise ValueError("nothing to plan: everything listed is finished")
     _check_prefixes(marks, chosen)
     passable = {s.path for s in chosen}.union(marks.files, held)
-    return BatchPlan(tasks=_deal(chosen, limits, slots=slots), frontier=_frontier(marks, listing, passable))
+    return BatchPlan(
+        tasks=_deal(chosen, limits, slots=slots, cores=cores), frontier=_frontier(marks, listing, passable)
+    )
 
 
 def is_drained(marks: Marks, listing: Sequence[SourceFile], held: Collection[str] = ()) -> bool:
@@ -168,7 +181,7 @@ def _marks_bytes(marks: Marks) -> int:
     return 2 * sum(2 * len(prefix) + 2 * len(mark) + 40 for prefix, mark in marks.prefix_marks.items())
 
 
-def _deal(chosen: Sequence[Slice], limits: Limits, *, slots: int) -> tuple[TaskPlan, ...]:
+def _deal(chosen: Sequence[Slice], limits: Limits, *, slots: int, cores: Cores) -> tuple[TaskPlan, ...]:
     """Largest file first, to the least loaded slot. A slot keeps the planned order, so that marks move evenly."""
     tasks = min(slots, len(chosen), limits.max_records or slots)
     loads = [(0, slot) for slot in range(tasks)]
@@ -187,9 +200,15 @@ def _deal(chosen: Sequence[Slice], limits: Limits, *, slots: int) -> tuple[TaskP
                 max_records=_share(limits.max_records, slot, tasks),
                 seconds=limits.interval_s,
             ),
+            threads=threads_of(cores, slots=slots, tasks=tasks),
         )
         for slot, indexes in enumerate(dealt)
     )
+
+
+def threads_of(cores: Cores, *, slots: int, tasks: int) -> int:
+    """How many cores each task may keep busy: its own, and its share of those that would idle."""
+    return max(1, min(cores.per_executor, slots // tasks * cores.per_task))
 
 
 def _share(total: int | None, slot: int, tasks: int) -> int | None:

@@ -117,10 +117,22 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cores:
+    """What is known about the processes that run the tasks."""
+
+    per_executor: int = 1
+    per_task: int = 1  # a task has them for itself, even if all slots are busy
+
+
+ONE_CORE = Cores()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPlan:
     slot: int
     slices: tuple[Slice, ...]
     budget: Budget
+    threads: int = 1  # how many cores it may keep busy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

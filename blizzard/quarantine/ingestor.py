@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from blizzard.core.types import BatchPlan, BatchResult, BatchTicket
+from blizzard.core.types import ONE_CORE, BatchPlan, BatchResult, BatchTicket
 from blizzard.quarantine.reparse import Reparsing
 from blizzard.quarantine.table import DeltaRsQuarantine
 from blizzard.schema import DeltaSchema
@@ -14,6 +14,8 @@ from blizzard.tasks.spec import TaskSpec
 
 
 class QuarantineIngestor:
+    cores = ONE_CORE
+
     def __init__(self, spec: TaskSpec, quarantine: DeltaRsQuarantine) -> None:
         self.spec, self._quarantine = spec, quarantine
         self.chosen = Selection()

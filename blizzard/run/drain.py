@@ -134,6 +134,7 @@ class _Run:
             discovered.listed.files,
             self._settings.limits,
             slots=slots,
+            cores=self._ports.ingestor.cores,
             held=self._held,
             given_up=given_up,
         )

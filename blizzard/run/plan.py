@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from blizzard.core.kinds import Kind
 from blizzard.core.plan import Limits, TooManyPrefixes, plan_batch
 from blizzard.core.position import Marks
-from blizzard.core.types import BatchPlan, SourceFile
+from blizzard.core.types import ONE_CORE, BatchPlan, Cores, SourceFile
 from blizzard.errors import Refused
 
 
@@ -17,11 +17,12 @@ def plan(
     limits: Limits,
     *,
     slots: int,
+    cores: Cores = ONE_CORE,
     held: Mapping[str, str],
     given_up: Mapping[str, str],
 ) -> BatchPlan:
     try:
-        return plan_batch(marks, files, limits, slots=slots, held=held, given_up=given_up)
+        return plan_batch(marks, files, limits, slots=slots, cores=cores, held=held, given_up=given_up)
     except TooManyPrefixes as e:
         way_out = (
             "The key of a pipeline that has begun cannot be changed. Move the parts that it has not begun into another"

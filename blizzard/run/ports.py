@@ -15,7 +15,7 @@ from blizzard.core.ledger import LedgerEntry
 from blizzard.core.log import CommitFacts, History, TableFacts
 from blizzard.core.look import Listed
 from blizzard.core.position import Position
-from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, DataFile, SourceFile, SourceIdentity
+from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, Cores, DataFile, SourceFile, SourceIdentity
 from blizzard.schema import DeltaSchema
 
 if TYPE_CHECKING:
@@ -200,6 +200,10 @@ class Ingestor(Protocol):
 
     def start(self) -> int:
         """Start if needed, and return how many tasks run at once. Called before every batch: a cluster may grow."""
+
+    @property
+    def cores(self) -> Cores:
+        """Of the processes that run the tasks. Asked after `start`."""
 
     def adopt(self, schema: DeltaSchema) -> None:
         """Write under this schema from now on."""

@@ -19,7 +19,16 @@ from blizzard.core.paths import Path
 from blizzard.core.plan import count_backlog, is_drained
 from blizzard.core.position import Marks, Position
 from blizzard.core.recover import Fresh, Resume
-from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, DataFile, SourceFile, SourceIdentity
+from blizzard.core.types import (
+    ONE_CORE,
+    BatchPlan,
+    BatchResult,
+    BatchTicket,
+    Cores,
+    DataFile,
+    SourceFile,
+    SourceIdentity,
+)
 from blizzard.errors import BadData, Refused
 from blizzard.run.discover import look_at_all
 from blizzard.run.drain import begin
@@ -37,6 +46,7 @@ class NothingRead:
 
     slots: int
     schema_fingerprint: str
+    cores: Cores = ONE_CORE
 
     def prepare(self) -> None: ...
 

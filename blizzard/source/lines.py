@@ -6,7 +6,8 @@ Lines are physical: blank and bad ones count too, so a position never depends on
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -36,23 +37,33 @@ class LongLine:
         return f"the line has {self.size_bytes} bytes, more than limits.max_record_bytes ({self.limit_bytes})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots, for what is found out only when asked
 class Block:
     """Whole lines of the file, from line `first_line` (0-based) on. Only the last block may lack a final newline. With
     `too_long`: one line, without its bytes."""
 
     data: bytes
+    lines: int
     first_line: int
     first_byte: int
     last: bool
-    newlines: Positions = field(compare=False)
     too_long: LongLine | None = None
 
-    @property
-    def lines(self) -> int:
-        if self.too_long is not None:
-            return 1
-        return len(self.newlines) + (not self.data.endswith(b"\n") if self.data else 0)
+    @cached_property
+    def newlines(self) -> Positions:
+        """Where they are. Only for blocks with bad lines: this costs five times as much as counting them."""
+        return newline_positions(self.data)
+
+
+def count_lines(data: bytes) -> int:
+    """A last line without its newline counts too."""
+    # Twice as fast as bytes.count on long lines, and six times on blank ones (measured).
+    content = np.frombuffer(data, np.uint8)
+    newlines = sum(
+        int(np.count_nonzero(content[start : start + _SCAN_BYTES] == _NEWLINE))
+        for start in range(0, len(data), _SCAN_BYTES)
+    )
+    return newlines + bool(data and not data.endswith(b"\n"))
 
 
 def newline_positions(data: bytes) -> Positions:
@@ -144,21 +155,12 @@ class _Cutter:
         return LongLine(head=content[:KEPT_OF_A_LONG_LINE], size_bytes=len(content), limit_bytes=self.max_line_bytes)
 
     def _block(self, data: bytes, last: bool) -> Block:
-        block = Block(
-            data=data, first_line=self.line, first_byte=self.byte, last=last, newlines=newline_positions(data)
-        )
+        block = Block(data=data, lines=count_lines(data), first_line=self.line, first_byte=self.byte, last=last)
         self.line, self.byte = self.line + block.lines, self.byte + len(data)
         return block
 
     def _long_block(self, long: LongLine, *, ended: bool, last: bool) -> Block:
-        block = Block(
-            data=b"",
-            first_line=self.line,
-            first_byte=self.byte,
-            last=last,
-            newlines=np.empty(0, np.int64),
-            too_long=long,
-        )
+        block = Block(data=b"", lines=1, first_line=self.line, first_byte=self.byte, last=last, too_long=long)
         self.line, self.byte = self.line + 1, self.byte + long.size_bytes + ended
         return block
 
@@ -173,5 +175,5 @@ class ShorterThanBefore(Exception):
 
 def head(block: Block, count: int) -> Block:
     """The first `count` lines of a block that has more."""
-    newlines = block.newlines[:count]
-    return replace(block, data=block.data[: int(newlines[-1]) + 1 if count else 0], newlines=newlines, last=False)
+    end = int(block.newlines[count - 1]) + 1 if count else 0
+    return replace(block, data=block.data[:end], lines=count, last=False)

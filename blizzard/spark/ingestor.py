@@ -9,17 +9,18 @@ from __future__ import annotations
 import pickle
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from blizzard.core.kinds import Kind
-from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, TaskReport
+from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, Cores, TaskReport
 from blizzard.errors import BlizzardError, ConfigError, Temporary, failure_to_write
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
+from blizzard.spark.cores import CORE_SETTINGS, cores_of, cores_per_task, slots_to_come
 from blizzard.spark.gone import spark_gone
 from blizzard.spark.session import Session
 from blizzard.spark.shipping import ship_to_server
@@ -57,6 +58,7 @@ class SparkIngestor:
 
     def __init__(self, session: Session, spec: TaskSpec, *, slots: int | None = None) -> None:
         self._session, self._spec, self._slots = session, spec, slots
+        self._cores: Cores | None = None  # a session's settings about cores do not change
 
     def prepare(self) -> None:
         self._session.begin()
@@ -66,6 +68,12 @@ class SparkIngestor:
         if self._slots is None and _context(spark) is None:
             self._slots = default_slots(spark)  # it runs a Spark job on the server, so only once
         return self._slots or default_slots(spark)
+
+    @property
+    def cores(self) -> Cores:
+        if self._cores is None:
+            self._cores = cores_of(core_settings(self._session.get()))
+        return self._cores
 
     @property
     def schema_fingerprint(self) -> str:
@@ -128,16 +136,20 @@ def default_slots(spark: SparkSession) -> int:
         pieces = spark.range(0, 10_000).selectExpr("spark_partition_id() AS piece")
         (row,) = pieces.selectExpr("max(piece) AS last").collect()
         return int(row["last"]) + 1
-    return max(1, int(context.defaultParallelism), slots_to_come(dict(context.getConf().getAll())))
+    settings = dict(context.getConf().getAll())
+    return max(1, int(context.defaultParallelism) // cores_per_task(settings), slots_to_come(settings))
 
 
-def slots_to_come(settings: Mapping[str, str]) -> int:
-    """The slots that the settings ask for. A context knows only the executors that have started; with dynamic
-    allocation none starts before a task waits for it."""
-    is_dynamic = settings.get("spark.dynamicAllocation.enabled") == "true"
-    executors = settings.get("spark.dynamicAllocation.maxExecutors" if is_dynamic else "spark.executor.instances", "0")
-    cores, per_task = settings.get("spark.executor.cores", "1"), settings.get("spark.task.cpus", "1")
-    return int(executors) * (int(cores) // int(per_task)) if executors.isdigit() else 0  # or it is infinity
+def core_settings(spark: SparkSession) -> dict[str, str]:
+    """Those that tell how many cores a task may use. Empty if the server does not say."""
+    context = _context(spark)
+    if context is not None:
+        return dict(context.getConf().getAll())
+    try:
+        found = {name: spark.conf.get(name, None) for name in CORE_SETTINGS}
+    except Exception:  # a server may refuse to name settings that are not about SQL
+        return {}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 class _Job(threading.Thread):

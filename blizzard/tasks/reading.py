@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from codecs import BOM_UTF8
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import accumulate
 
@@ -17,9 +18,10 @@ from blizzard.core.observed import Observations
 from blizzard.core.tally import NOTHING
 from blizzard.core.types import Budget, Slice, SliceReport, TaskFailure
 from blizzard.faults import reach
-from blizzard.source.decode import UnreadableSource, open_stream
+from blizzard.source.decode import ByteStream, UnreadableSource, open_stream
 from blizzard.source.lines import Block, Positions, ShorterThanBefore, head, read_blocks
 from blizzard.store import open_store
+from blizzard.tasks.ahead import Parse, ReadAhead, parse_block
 from blizzard.tasks.layout import BatchStamp, RowOrigin, UnusableOrigin, check_path, complete_table
 from blizzard.tasks.parse import RecordParser
 from blizzard.tasks.partitioned import RowWriter
@@ -75,7 +77,10 @@ class _Progress:
 
 class Reading:
     """Reads slices block by block. Small blocks are gathered until they have half of `block_bytes`: each call of the
-    parser costs about 2 ms (measured), and thousands of small files would make thousands of calls."""
+    parser costs about 2 ms (measured), and thousands of small files would make thousands of calls.
+
+    With more than one thread, blocks are read and parsed ahead by others. They take effect here, one after the other,
+    and so does every limit: the same lines are read, and reported, with any number of threads."""
 
     def __init__(
         self,
@@ -85,11 +90,13 @@ class Reading:
         writer: RowWriter,
         quarantine: QuarantineWriter,
         end_marker: str | None = None,
+        threads: int = 1,
     ) -> None:
         self._spec, self._budget, self._stamp = spec, budget, stamp
         self._end_marker, self._looked_at = end_marker, time.monotonic()
         self._writer, self._quarantine = writer, quarantine
-        self._parser = RecordParser(spec.layout.record_schema, spec.parsing)
+        # One for each thread that parses. One thread reads, and the one that encodes parses when it has to wait.
+        self._parsers = [RecordParser(spec.layout.record_schema, spec.parsing) for _ in range(threads)]
         self._slices: list[_Progress] = []
         self._gathered: list[tuple[_Progress, Block]] = []
         self._gathered_bytes = 0
@@ -103,7 +110,7 @@ class Reading:
 
     @property
     def parser(self) -> str:
-        return self._parser.name
+        return self._parsers[0].name
 
     def reports(self) -> tuple[SliceReport, ...]:
         return tuple(progress.report() for progress in self._slices)
@@ -132,16 +139,13 @@ class Reading:
         progress = _Progress(piece)
         self._slices.append(progress)
         try:
-            with open_stream(self._spec.source, piece, self._spec.compression) as stream:
-                blocks = read_blocks(
-                    stream,
-                    block_bytes=self._spec.block_bytes,
-                    max_line_bytes=self._spec.max_record_bytes,
-                    skip=piece.from_record,
-                )
-                for whole_block in blocks:
+            with (
+                open_stream(self._spec.source, piece, self._spec.compression) as stream,
+                self._blocks(stream, piece) as blocks,
+            ):
+                for whole_block, parse in blocks:
                     block = self._cut(whole_block)
-                    self._gather(progress, block)
+                    self._gather(progress, block, parse if block is whole_block else None)
                     reach("task.block")
                     if not block.last and self.exhausted():
                         break
@@ -154,17 +158,34 @@ class Reading:
         except ShorterThanBefore as e:
             raise BrokenFile(piece, Kind.BEYOND_END, str(e), progress.to_record) from e
 
-    def finish(self) -> None:
-        """Parse what is still gathered."""
+    def _blocks(self, stream: ByteStream, piece: Slice) -> AbstractContextManager[Iterator[tuple[Block, Parse | None]]]:
+        """The blocks, with the way to the rows of those that others parse."""
+        blocks = read_blocks(
+            stream,
+            block_bytes=self._spec.block_bytes,
+            max_line_bytes=self._spec.max_record_bytes,
+            skip=piece.from_record,
+        )
+        if len(self._parsers) == 1:
+            return nullcontext((block, None) for block in blocks)
+        return ReadAhead(blocks, self._parsers, is_wanted=self._stands_alone)
+
+    def finish(self, parse: Parse | None = None) -> None:
+        """Parse what is still gathered. `parse` is for a block that stands alone."""
         gathered, self._gathered, self._gathered_bytes = self._gathered, [], 0
         if not gathered:
             return
         if len(gathered) > 1:
-            parsed = self._parser.parse(_join([block for _, block in gathered]), first_of_file=False)
+            parsed = self._parsers[0].parse(_join([block for _, block in gathered]), first_of_file=False)
         else:
-            block = gathered[0][1]
-            parsed = self._parser.parse(block.data, first_of_file=block.first_line == 0, newlines=block.newlines)
+            parsed = parse() if parse is not None else parse_block(self._parsers[0], gathered[0][1])
         self._take(parsed, gathered)
+
+    def _stands_alone(self, block: Block) -> bool:
+        return block.too_long is None and self._is_enough(len(block.data))
+
+    def _is_enough(self, size_bytes: int) -> bool:
+        return size_bytes >= self._spec.block_bytes // 2
 
     def _records_left(self) -> int | None:
         return None if self._budget.max_records is None else self._budget.max_records - self._records
@@ -173,7 +194,7 @@ class Reading:
         left = self._records_left()
         return block if left is None or left >= block.lines else head(block, left)
 
-    def _gather(self, progress: _Progress, block: Block) -> None:
+    def _gather(self, progress: _Progress, block: Block, parse: Parse | None) -> None:
         if self._deadline is None and self._budget.seconds is not None:
             # The time starts with the first new record: skipping committed records must not use it up.
             self._deadline = time.monotonic() + self._budget.seconds
@@ -185,8 +206,8 @@ class Reading:
             return
         self._gathered.append((progress, block))
         self._gathered_bytes += len(block.data)
-        if self._gathered_bytes >= self._spec.block_bytes // 2:
-            self.finish()
+        if self._is_enough(self._gathered_bytes):
+            self.finish(parse)
 
     def _take(self, parsed: ParsedBlock, gathered: list[tuple[_Progress, Block]]) -> None:
         """Account for every line of the block, part by part, and write its rows."""

@@ -87,7 +87,8 @@ def _attempt(spec: TaskSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[s
     """Reads everything but the files that are known to be broken. Those are given up or left to the next run."""
     writer, quarantine = open_outputs(spec, ticket, f"{plan.slot:04d}")
     stamp = stamp_of(spec, ticket)
-    reading = Reading(spec, plan.budget, stamp, writer, quarantine, end_marker=end_marker(spec, ticket))
+    marker = end_marker(spec, ticket)
+    reading = Reading(spec, plan.budget, stamp, writer, quarantine, end_marker=marker, threads=plan.threads)
     retried = []
     try:
         for i, piece in enumerate(plan.slices):

@@ -26,6 +26,7 @@ from blizzard.core.quarantine import (
     name_quarantine,
 )
 from blizzard.core.types import (
+    ONE_CORE,
     BatchPlan,
     BatchResult,
     BatchTicket,
@@ -295,6 +296,7 @@ class MemoryIngestor:
     fault: Fault = no_fault
 
     schema_fingerprint = "fingerprint"
+    cores = ONE_CORE
 
     def prepare(self) -> None:
         return None

@@ -21,7 +21,7 @@ from blizzard.core.events import Emit, Event, Noted, Planned, Warned, unheard
 from blizzard.core.plan import Limits, plan_batch
 from blizzard.core.position import Marks, Position
 from blizzard.core.recover import Fresh, StartFrom
-from blizzard.core.types import BatchPlan, BatchResult, BatchTicket
+from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, Cores
 from blizzard.delta.place import DeltaRsPlace
 from blizzard.delta.table import DeltaRsTable
 from blizzard.quarantine.table import DeltaRsQuarantine
@@ -48,6 +48,10 @@ def nothing() -> None:
     return None
 
 
+# So that a batch of few files is read by several threads.
+TWO_CORES = Cores(per_executor=2)
+
+
 @dataclass
 class InProcessIngestor:
     """Stands for Spark: the same tasks, one after the other. `while_reading` is what others do meanwhile."""
@@ -56,6 +60,7 @@ class InProcessIngestor:
     slots: int = 2
     before_reading: Hook = nothing
     while_reading: Hook = nothing
+    cores: Cores = TWO_CORES
 
     @property
     def schema_fingerprint(self) -> str:
