@@ -222,6 +222,7 @@ class TaskReport:
     cut_times: Tally = NOTHING  # timestamps that were cut to microseconds, by column
     parser: str = ""  # which one read the lines: native, pyarrow or reference; empty: none was needed
     doubtful: int = 0  # lines that the fast parser left to the reference
+    parser_defect: str | None = None  # how the native parser differed from the reference; then it was not used
     observed: Observations | None = None  # fields that the schema lacks, if new columns are wanted
     failure: TaskFailure | None = None
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from blizzard.core.types import ONE_CORE, BatchPlan, BatchResult, BatchTicket
+from blizzard.core.types import ONE_CORE, BatchPlan, BatchResult, BatchTicket, TaskReport
 from blizzard.quarantine.reparse import Reparsing
 from blizzard.quarantine.table import DeltaRsQuarantine
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
+from blizzard.tasks.parse import ParserDisagrees
 from blizzard.tasks.quarantine import Selection
 from blizzard.tasks.spec import TaskSpec
 
@@ -36,7 +37,19 @@ class QuarantineIngestor:
     def run(self, plan: BatchPlan, *, ticket: BatchTicket, stop: object) -> BatchResult:
         del plan, stop  # killing a replay does no harm
         selection = replace(self.chosen, pipeline=self.spec.pipeline, table_id=ticket.table_id, complete=True)
-        parsing = Reparsing(self.spec, ticket)
-        for rows in self._quarantine.read(selection):
-            parsing.add(rows.to_pylist())
-        return BatchResult(reports=(parsing.finish(),))
+        try:
+            report = self._parse(self.spec, selection, ticket)
+        except ParserDisagrees as e:
+            # As in a task: none of its rows can be trusted, so all are parsed again without it.
+            report = replace(self._parse(replace(self.spec, parser="pyarrow"), selection, ticket), parser_defect=str(e))
+        return BatchResult(reports=(report,))
+
+    def _parse(self, spec: TaskSpec, selection: Selection, ticket: BatchTicket) -> TaskReport:
+        parsing = Reparsing(spec, ticket)
+        try:
+            for rows in self._quarantine.read(selection):
+                parsing.add(rows.to_pylist())
+        except ParserDisagrees:
+            parsing.abandon()
+            raise
+        return parsing.finish()

@@ -31,7 +31,7 @@ class Reparsing:
 
     def __init__(self, spec: TaskSpec, ticket: BatchTicket) -> None:
         self._spec = spec
-        self._parser = RecordParser(spec.layout.record_schema, spec.parsing)
+        self._parser = RecordParser(spec.layout.record_schema, spec.parsing, spec.parser)
         self._stamp = stamp_of(spec, ticket)
         self._writer, self._quarantine = open_outputs(spec, ticket, "replay")
         self._bytes_read = self._rescued = 0
@@ -49,6 +49,11 @@ class Reparsing:
                 self._put_back(record, *reason)
         if lines:
             self._parse(lines)
+
+    def abandon(self) -> None:
+        """No commit will name what was written."""
+        self._writer.abandon()
+        self._quarantine.abandon()
 
     def finish(self) -> TaskReport:
         return TaskReport(

@@ -50,9 +50,7 @@ class ArrowReader:
         )
         self._holds_decimal = any(holds_decimal(column.type) for column in self._declared)
         if self._is_able:
-            self._options = pa_json.ParseOptions(
-                explicit_schema=pa.schema(reading), unexpected_field_behavior="error"
-            )
+            self._options = pa_json.ParseOptions(explicit_schema=pa.schema(reading), unexpected_field_behavior="error")
         self._otherwise = ReferenceOnly(arrow_schema)
 
     def read(self, data: bytes) -> FastBlock:

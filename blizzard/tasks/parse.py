@@ -1,7 +1,7 @@
 """A block of NDJSON lines into an Arrow table, fast where that is exact, by the reference everywhere else.
 
-Each line is one record, blank, or bad, exactly as `records.RecordReader` says. A fast parser yields only rows that it is
-certain of; every line that it leaves is read by the reference.
+Each line is one record, blank, or bad, exactly as `records.RecordReader` says. A fast parser yields only rows that it
+is certain of; every line that it leaves is read by the reference.
 """
 
 from __future__ import annotations

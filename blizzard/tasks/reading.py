@@ -24,10 +24,10 @@ from blizzard.store import open_store
 from blizzard.tasks.ahead import Parse, ReadAhead, parse_block
 from blizzard.tasks.layout import BatchStamp, RowOrigin, UnusableOrigin, check_path, complete_table
 from blizzard.tasks.parse import RecordParser
+from blizzard.tasks.parsed import BadLine, ParsedBlock
 from blizzard.tasks.partitioned import RowWriter
 from blizzard.tasks.policy import RESCUED_COLUMN
 from blizzard.tasks.quarantine import BadRow, QuarantineWriter
-from blizzard.tasks.parsed import BadLine, ParsedBlock
 from blizzard.tasks.spec import TaskSpec
 
 # How often a task looks for the end marker.
@@ -96,7 +96,7 @@ class Reading:
         self._end_marker, self._looked_at = end_marker, time.monotonic()
         self._writer, self._quarantine = writer, quarantine
         # One for each thread that parses. One thread reads, and the one that encodes parses when it has to wait.
-        self._parsers = [RecordParser(spec.layout.record_schema, spec.parsing) for _ in range(threads)]
+        self._parsers = [RecordParser(spec.layout.record_schema, spec.parsing, spec.parser) for _ in range(threads)]
         self._slices: list[_Progress] = []
         self._gathered: list[tuple[_Progress, Block]] = []
         self._gathered_bytes = 0

@@ -8,6 +8,7 @@ error is raised, so that Spark runs the task again. No commit ever names what a 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from blizzard.core.kinds import Kind
 from blizzard.core.types import BatchTicket, Slice, TaskFailure, TaskPlan, TaskReport
@@ -15,6 +16,7 @@ from blizzard.errors import failure_to_write, said
 from blizzard.faults import reach
 from blizzard.store import open_store
 from blizzard.tasks.layout import BatchStamp
+from blizzard.tasks.parse import ParserDisagrees, ParserMissing
 from blizzard.tasks.partitioned import RowWriter, open_writer
 from blizzard.tasks.quarantine import QuarantineWriter, broken_file
 from blizzard.tasks.reading import BadRecordStop, BrokenFile, Reading, find_broken
@@ -59,9 +61,10 @@ def stamp_of(spec: TaskSpec, ticket: BatchTicket) -> BatchStamp:
 
 def run_task(spec: TaskSpec, plan: TaskPlan, ticket: BatchTicket) -> TaskReport:
     broken: dict[str, BrokenFile] = {}
+    defect: str | None = None
     while True:
         try:
-            return _attempt(spec, plan, ticket, broken)
+            return replace(_attempt(spec, plan, ticket, broken), parser_defect=defect)
         except BrokenFile as e:
             if spec.bad.files == "fail" or e.kind in (Kind.SOURCE_CHANGED, Kind.BEYOND_END):
                 return _failed(plan, TaskFailure(kind=e.kind, path=e.piece.path, line=None, message=str(e)))
@@ -71,6 +74,12 @@ def run_task(spec: TaskSpec, plan: TaskPlan, ticket: BatchTicket) -> TaskReport:
             broken[e.piece.path] = e
         except BadRecordStop as e:
             return _failed(plan, e.failure)
+        except ParserDisagrees as e:
+            # None of its rows can be trusted: everything is read again without it.
+            spec, defect = replace(spec, parser="pyarrow"), str(e)
+        except ParserMissing as e:
+            message = f"source.parser asks for the native parser, which this Python does not have ({e})"
+            return _failed(plan, TaskFailure(kind=Kind.WORKER_ENVIRONMENT, path="", line=None, message=message))
 
 
 def _written_to(spec: TaskSpec, said: str) -> str:
@@ -107,7 +116,7 @@ def _attempt(spec: TaskSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[s
         files = writer.close()
         bad_files = quarantine.close()
         reach(f"task.{plan.slot}.written")
-    except (BrokenFile, BadRecordStop):
+    except (BrokenFile, BadRecordStop, ParserDisagrees):
         writer.abandon()
         quarantine.abandon()
         raise

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +14,11 @@ import pytest
 from blizzard.core.kinds import LineKind
 from blizzard.schema import DeltaSchema, DeltaType
 from blizzard.schema.arrow import to_arrow
-from blizzard.tasks.parse import ParsedBlock, RecordParser
+from blizzard.tasks.parse import RecordParser
+from blizzard.tasks.parsed import BadLine, ParsedBlock
 from blizzard.tasks.records import RecordReader
-from blizzard.tasks.sorting import BadLine
 from blizzard.tasks.syntax import MAX_NESTING
+from tests.tasks.contract import PARSERS, needs_native
 
 
 def field(name: str, data_type: DeltaType, *, nullable: bool = True) -> dict[str, Any]:
@@ -65,14 +65,16 @@ def parse(schema: DeltaSchema, block: bytes, *, first_of_file: bool = False) -> 
 
 
 def parse_fast(schema: DeltaSchema, block: bytes, *, first_of_file: bool = False) -> ParsedBlock:
-    with mock.patch.object(RecordReader, "read", side_effect=AssertionError("left the fast path")):
-        return parse(schema, block, first_of_file=first_of_file)
+    parsed = RecordParser(schema, None, "native").parse(block, first_of_file=first_of_file)
+    assert parsed.doubtful == 0
+    return parsed
 
 
 def kinds(parsed: ParsedBlock) -> list[tuple[int, str]]:
     return [(line.index, line.kind) for line in parsed.bad]
 
 
+@needs_native
 def test_a_clean_block_becomes_a_table_of_exactly_the_schema() -> None:
     parsed = parse_fast(EVENTS, block_of(100))
     assert (parsed.lines, parsed.blank, parsed.bad, parsed.row_lines) == (100, 0, (), None)
@@ -82,6 +84,7 @@ def test_a_clean_block_becomes_a_table_of_exactly_the_schema() -> None:
     assert parsed.table.equals(pa.Table.from_pylist(by_reference, schema=to_arrow(EVENTS)))
 
 
+@needs_native
 @pytest.mark.parametrize(
     ("block", "lines", "blank"),
     [
@@ -107,6 +110,7 @@ def test_a_block_without_records_is_an_empty_table(block: bytes, lines: int, bla
     assert parsed.table.schema == to_arrow(EVENTS)
 
 
+@needs_native
 def test_a_bom_is_allowed_at_the_start_of_a_file_only() -> None:
     block = b"\xef\xbb\xbf" + block_of(20)
     assert parse_fast(EVENTS, block, first_of_file=True).lines == 20
@@ -164,12 +168,13 @@ HOSTILE: list[tuple[bytes, str]] = [
 ]
 
 
+@pytest.mark.parametrize("parser", PARSERS)
 @pytest.mark.parametrize(("line", "kind"), HOSTILE)
 @pytest.mark.parametrize("at", [0, 20, 39])
-def test_a_hostile_line_is_bad_and_its_neighbours_are_not(line: bytes, kind: str, at: int) -> None:
+def test_a_hostile_line_is_bad_and_its_neighbours_are_not(line: bytes, kind: str, at: int, parser: str) -> None:
     lines = [b'{"a":%d}' % i for i in range(40)]
     lines[at] = line
-    parsed = parse(LONG, b"\n".join(lines))
+    parsed = RecordParser(LONG, None, parser).parse(b"\n".join(lines), first_of_file=False)
     assert kinds(parsed) == [(at, kind)]
     assert parsed.table["a"].to_pylist() == [i for i in range(40) if i != at]
 
@@ -219,9 +224,11 @@ def test_strange_but_valid_lines_are_records() -> None:
         ("binary", '"AAF="'),
     ],
 )
-def test_what_pyarrow_would_change_in_silence_is_a_bad_value(data_type: str, value: str) -> None:
+@pytest.mark.parametrize("parser", PARSERS)
+def test_what_pyarrow_would_change_in_silence_is_a_bad_value(data_type: str, value: str, parser: str) -> None:
     lines = [b"{}"] * 20 + [f'{{"a":{value}}}'.encode()] + [b"{}"] * 20
-    parsed = parse(struct_of(field("a", data_type)), b"\n".join(lines))
+    schema = struct_of(field("a", data_type))
+    parsed = RecordParser(schema, None, parser).parse(b"\n".join(lines), first_of_file=False)
     assert kinds(parsed) == [(20, "bad_value")]
     assert parsed.table.num_rows == 40
 
@@ -244,18 +251,31 @@ def test_rows_keep_the_order_of_their_lines_however_many_are_bad() -> None:
     assert parsed.row_lines.tolist() == parsed.table["a"].to_pylist()
 
 
-def test_schemas_with_maps_are_read_by_the_reference() -> None:
+@pytest.mark.parametrize("parser", PARSERS)
+def test_maps_keep_their_entries_and_no_key_twice(parser: str) -> None:
     tags = {"type": "map", "keyType": "string", "valueType": "long", "valueContainsNull": True}
-    parsed = parse(struct_of(field("m", tags)), b'{"m":{"x":1,"y":null}}\n\n{"m":{"x":1,"x":2}}\n{}\n' * 5)
+    block = b'{"m":{"x":1,"y":null}}\n\n{"m":{"x":1,"x":2}}\n{}\n' * 5
+    parsed = RecordParser(struct_of(field("m", tags)), None, parser).parse(block, first_of_file=False)
     assert parsed.table["m"].to_pylist() == [[("x", 1), ("y", None)], None] * 5
     assert (parsed.lines, parsed.blank, len(parsed.bad)) == (20, 5, 5)
     assert parsed.table.schema == to_arrow(struct_of(field("m", tags)))
 
 
+@pytest.mark.parametrize("parser", PARSERS)
+def test_a_large_map_with_a_repeated_key_is_bad(parser: str) -> None:
+    tags = {"type": "map", "keyType": "string", "valueType": "long", "valueContainsNull": True}
+    members = [f'"k{i}":{i}' for i in range(1000)]
+    good, twice = (f'{{"m":{{{",".join(inner)}}}}}' for inner in (members, [*members, '"k7":7']))
+    block = f"{good}\n{twice}\n".encode()
+    parsed = RecordParser(struct_of(field("m", tags)), None, parser).parse(block, first_of_file=False)
+    assert (kinds(parsed), parsed.table.num_rows) == ([(1, "duplicate_key")], 1)
+
+
 CRASHERS = """
+import sys
 from blizzard.tasks.parse import RecordParser
 field = {"name": "a", "type": {"type": "array", "elementType": "long", "containsNull": True}, "nullable": True}
-parser = RecordParser({"type": "struct", "fields": [field]})
+parser = RecordParser({"type": "struct", "fields": [field]}, None, sys.argv[1])
 n = 1_000_000
 lines = [b"null", b"null{}", b"{}null{}", b'{"x":' + b"[" * n + b"]" * n + b"}", b'{"x":' * n + b"1" + b"}" * n,
          b'{"a":' + b"[" * n + b"]" * n + b"}", b"[" * n, b"{}" + b"\\0" * 9, b'{"a":[' + b"9" * n + b"]}"]
@@ -267,6 +287,9 @@ print("alive")
 """
 
 
-def test_no_line_crashes_the_process() -> None:
-    done = subprocess.run([sys.executable, "-c", CRASHERS], capture_output=True, text=True, timeout=60, check=False)
+@pytest.mark.parametrize("parser", PARSERS)
+def test_no_line_crashes_the_process(parser: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CRASHERS, parser], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "alive\n", "")

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import pickle
 from typing import Any
-from unittest import mock
 
 import pytest
 
+from blizzard.core.observed import MAX_PATHS
+from blizzard.core.tally import OTHERS
 from blizzard.errors import SchemaError
-from blizzard.schema import DeltaSchema, DeltaType
+from blizzard.schema import DeltaSchema, DeltaType, show_path
 from blizzard.schema.evolve import evolve_schema
-from blizzard.tasks import parse as parse_module
-from blizzard.tasks.parse import ParsedBlock, RecordParser
+from blizzard.tasks.parse import RecordParser
+from blizzard.tasks.parsed import ParsedBlock
 from blizzard.tasks.policy import RESCUED_COLUMN, ParsePolicy, Unknown
-from blizzard.tasks.screen import Screen
+from tests.tasks.contract import PARSERS
 
 
 def field(name: str, data_type: DeltaType, *, nullable: bool = True) -> dict[str, Any]:
@@ -47,6 +48,12 @@ RESCUE_UNKNOWN = ParsePolicy(unknown=Unknown.RESCUE)
 RESCUE_VALUES = ParsePolicy(rescue_values=True)
 
 
+@pytest.fixture(params=PARSERS, autouse=True)
+def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(RecordParser.__init__, "__defaults__", (None, request.param))
+    return str(request.param)
+
+
 def parse(line: str, policy: ParsePolicy, schema: DeltaSchema = SCHEMA, *, at: int = 20) -> ParsedBlock:
     """The line among others that are clean."""
     lines = [b"{}"] * MANY
@@ -66,7 +73,7 @@ def rescued(line: str, policy: ParsePolicy, schema: DeltaSchema = SCHEMA) -> tup
 UNDECLARED = [
     ('{"x":1}', "x"),
     ('{"x":null}', "x"),
-    ('{"A":1}', "A"),
+    ('{"Á":1}', "`Á`"),
     ('{"":1}', "``"),
     ('{"s":{"must":1,"x.y":[]}}', "s.`x.y`"),
     ('{"l":[{"b":1},{"c":2}]}', "l.element.c"),
@@ -82,12 +89,13 @@ def test_an_undeclared_field_makes_the_line_bad_if_the_policy_says_so(line: str,
 
 @pytest.mark.parametrize(("line", "path"), UNDECLARED)
 @pytest.mark.parametrize("unknown", [Unknown.IGNORE, Unknown.RESCUE, Unknown.REPORT])
-def test_an_undeclared_field_is_named_once_and_its_record_kept(line: str, path: str, unknown: Unknown) -> None:
-    parser = RecordParser(SCHEMA, ParsePolicy(unknown=unknown))
+def test_an_undeclared_field_is_named_and_its_record_kept(line: str, path: str, unknown: Unknown, parser: str) -> None:
+    reader = RecordParser(SCHEMA, ParsePolicy(unknown=unknown), parser)
     block = b"\n".join([b"{}"] * MANY + [line.encode()] + [b"{}"] * MANY)
-    parsed = parser.parse(block, first_of_file=False)
-    assert (parsed.unknown, parsed.bad, parsed.table.num_rows) == ((path,), (), 2 * MANY + 1)
-    assert parser.parse(block, first_of_file=False).unknown == ()
+    for _ in range(2):
+        parsed = reader.parse(block, first_of_file=False)
+        assert (parsed.undeclared.total, parsed.bad, parsed.table.num_rows) == (1, (), 2 * MANY + 1)
+        assert tuple(map(show_path, parsed.undeclared.paths)) == (path,)
 
 
 def test_the_keys_of_a_map_are_no_fields_but_what_its_values_hold_is() -> None:
@@ -97,30 +105,29 @@ def test_the_keys_of_a_map_are_no_fields_but_what_its_values_hold_is() -> None:
     assert rescued('{"m":{"x":{"y":1}}}', RESCUE_UNKNOWN, WITH_MAP)[1] == '{"m.x.y":1}'
 
 
-def test_names_are_noticed_in_later_blocks_too_up_to_a_limit() -> None:
-    parser = RecordParser(SCHEMA)
-    clean = b'{"a":1}\n' * MANY
-    assert parser.parse(clean, first_of_file=True).unknown == ()
-    assert parser.parse(clean + b'{"x":1}\n', first_of_file=False).unknown == ("x",)
-    block = b'{"a":1,"x":1,"y":2}\n' * MANY
-    assert parser.parse(block, first_of_file=False).unknown == ("y",)
-    many = json.dumps({f"z{number:02}": 1 for number in range(50)}).encode()
-    assert parser.parse(many, first_of_file=False).unknown == tuple(f"z{number:02}" for number in range(18))
-    assert parser.parse(b'{"last":1}', first_of_file=False).unknown == ()
-
-
-@pytest.mark.parametrize("at", [0, 3777, 4999])
-def test_the_first_undeclared_field_is_named_however_rare_it_is(at: int) -> None:
+def test_every_occurrence_counts_and_only_on_good_lines(parser: str) -> None:
     lines = [b'{"a":1}'] * 5000
-    lines[at] = b'{"s":{"must":1,"y":1},"x":1}'
-    assert RecordParser(SCHEMA).parse(b"\n".join(lines), first_of_file=True).unknown == ("s.y", "x")
+    lines[3777] = b'{"s":{"must":1,"y":1,"y":2},"x":null}'
+    lines[4999] = b'{"x":1,"a":"bad"}'
+    parsed = RecordParser(SCHEMA, None, parser).parse(b"\n".join(lines), first_of_file=True)
+    assert dict(parsed.undeclared.counts) == {("s", "y"): 2, ("x",): 1}
+    assert len(parsed.bad) == 1
 
 
-def test_what_is_ignored_does_not_slow_down_to_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    parser = RecordParser(SCHEMA)
-    monkeypatch.setattr(parser._reader, "read", None)
-    for block in (b'{"a":1,"x":{"y":1}}\n' * MANY, b'{"a":1}\n' * MANY + b'{"s":{"must":1,"z":1}}'):
-        assert parser.parse(block, first_of_file=False).bad == ()
+def test_beyond_the_limit_fields_are_counted_but_not_named(parser: str) -> None:
+    many = json.dumps({f"z{number:04}": 1 for number in range(250)}).encode()
+    undeclared = RecordParser(SCHEMA, None, parser).parse(many, first_of_file=True).undeclared
+    assert undeclared.paths == tuple((f"z{number:04}",) for number in range(200))
+    assert (undeclared.total, undeclared.counts[OTHERS]) == (250, 50)
+
+
+def test_more_names_than_the_native_parser_remembers_are_observed_all_the_same(parser: str) -> None:
+    lines = [json.dumps({f"z{number:05}": 1, "a": 1}).encode() for number in reversed(range(11_000))]
+    policy = ParsePolicy(unknown=Unknown.REPORT)
+    parsed = RecordParser(SCHEMA, policy, parser).parse(b"\n".join(lines), first_of_file=True)
+    assert parsed.observed is not None
+    assert sorted(parsed.observed.kinds) == [(f"z{number:05}",) for number in range(MAX_PATHS)]
+    assert parsed.undeclared.total == 11_000
 
 
 @pytest.mark.parametrize(
@@ -216,27 +223,3 @@ def test_a_report_tells_of_every_good_line_and_of_its_own_block_only() -> None:
     )
     assert again.observed is None
     assert again.table["x"][400].as_py() == 12345678901234567890123
-
-
-def test_where_every_line_is_for_the_reference_the_block_is_not_looked_at_twice() -> None:
-    schema = struct_of(field("a", "string"))
-    with mock.patch.object(Screen, "find_suspects", autospec=True, side_effect=Screen.find_suspects) as look:
-        parsed = RecordParser(schema).parse(b'{"a":1.50}\n' * 3000, first_of_file=True)
-    assert (parsed.bad, set(parsed.table["a"].to_pylist())) == ((), {"1.50"})
-    assert sum(len(call.args[1]) for call in look.call_args_list) < 100
-
-
-def test_a_field_that_is_always_null_is_observed_once_and_again_when_it_holds_something() -> None:
-    parser = RecordParser(SCHEMA, ParsePolicy(unknown=Unknown.REPORT))
-    nulls = b'{"a":1,"x":null,"s":{"must":1,"z":null}}\n' * 300
-    first = parser.parse(nulls, first_of_file=False)
-    assert first.observed is not None
-    with mock.patch.object(parse_module, "observe", side_effect=AssertionError("looked at again")):
-        again = parser.parse(nulls, first_of_file=False)
-    assert again.observed is None
-    assert (again.table.num_rows, again.bad) == (300, ())
-    assert again.table.schema == first.table.schema
-    late = parser.parse(nulls + b'{"a":1,"x":7,"s":{"must":1,"z":"t"}}\n', first_of_file=False)
-    assert late.observed is not None
-    assert evolve_schema(SCHEMA, [late.observed]).added == ("s.z", "x")
-    assert late.table.num_rows == 301

@@ -16,6 +16,7 @@ from blizzard.schema.arrow import to_arrow
 from blizzard.tasks.parse import RecordParser
 from blizzard.tasks.records import RecordReader
 from blizzard.tasks.syntax import LineError
+from tests.tasks.contract import PARSERS
 from tests.tasks.hostile_lines import NUMBERS, PRIMITIVES, TEXTS
 
 VALID_NUMBERS = [text for text in NUMBERS if text not in ("NaN", "-NaN", "Infinity", "-Infinity", "Inf", "nan")]
@@ -64,11 +65,12 @@ TYPES: list[DeltaType] = [*PRIMITIVES, *NESTED, struct_of("string"), struct_of("
 relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=25)
 
 
+@pytest.mark.parametrize("parser", PARSERS)
 @pytest.mark.parametrize("data_type", TYPES, ids=str)
 @relaxed
 @given(column=st.lists(values(), min_size=1, max_size=12))
 def test_a_value_is_stored_as_the_reference_converts_it_or_its_line_is_bad(
-    data_type: DeltaType, column: list[str]
+    data_type: DeltaType, column: list[str], parser: str
 ) -> None:
     schema = struct_of(data_type)
     reader = RecordReader(schema)
@@ -80,7 +82,7 @@ def test_a_value_is_stored_as_the_reference_converts_it_or_its_line_is_bad(
             rows.append(reader.read(line))
         except LineError:
             bad.append((index, line))
-    parsed = RecordParser(schema).parse(block, first_of_file=False)
+    parsed = RecordParser(schema, None, parser).parse(block, first_of_file=False)
     assert [(line.index, line.raw) for line in parsed.bad] == bad
     assert all(block[line.offset : line.offset + len(line.raw)] == line.raw for line in parsed.bad)
     expected = pa.Table.from_pylist(rows, schema=to_arrow(schema))
