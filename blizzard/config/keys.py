@@ -52,6 +52,12 @@ class SourceKeys:
         "each value of this folder key has its own mark, for folders whose names do not follow one order in time:"
         " `region` for `region=eu/…`",
     )
+    parser: str | None = _key(
+        choice("auto", "native", "pyarrow", "reference"),
+        None,
+        "what reads the lines: `auto` (the fastest there is), `native`, `pyarrow` or `reference`; `BLIZZARD_PARSER` does"
+        " the same",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +152,16 @@ class SchemaKeys:
         choice("keep", "bad"),
         "keep",
         "a number, object or array in a STRING column: `keep` its JSON text, or it is a `bad` value",
+    )
+    timestamps: str = _key(
+        choice("cut", "exact"),
+        "cut",
+        "digits beyond a microsecond: `cut` (counted and reported), or `exact`: such a value is bad",
+    )
+    rename: str | None = _key(
+        choice("snake"),
+        None,
+        "`snake`: `userId` goes to, and makes, the column `user_id`. Or single fields: `schema.rename.userId=user_id`",
     )
     infer: bool = _key(flag, False, "make a new table with the schema that a sample suggests (`--infer`)")
     hints: str | None = _key(

@@ -15,13 +15,14 @@ from typing import Any
 
 from blizzard.config.file import read_config_file
 from blizzard.config.keys import KEYS, Keys, with_values
-from blizzard.config.values import require_plain
+from blizzard.config.values import names, require_plain
 from blizzard.core.bad import BadPolicy
 from blizzard.core.kinds import Kind
 from blizzard.core.late import LatePolicy
 from blizzard.core.plan import Limits
 from blizzard.core.retry import RetryPolicy
-from blizzard.errors import ConfigError
+from blizzard.errors import ConfigError, SchemaError
+from blizzard.schema import ColumnPath, parse_path
 from blizzard.store.access import Access, make_access, options_of_spark
 from blizzard.store.uri import is_local
 from blizzard.text.redaction import learn_named, learn_uri
@@ -29,13 +30,27 @@ from blizzard.text.redaction import learn_named, learn_uri
 _SPARK_CONF = "spark.conf"
 # Keys below these belong to Spark and the stores. Later families win over earlier ones for the source or the table.
 _STORAGE = ("storage_options", "source.storage_options", "table.storage_options")
-_FAMILIES = (_SPARK_CONF, *_STORAGE)
+# Keys below these are paths of columns.
+COLUMN_FAMILIES = ("schema.formats", "schema.coerce", "schema.rename")
+_FAMILIES = (_SPARK_CONF, *_STORAGE, *COLUMN_FAMILIES)
+_PARSER = "BLIZZARD_PARSER"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config(Keys):
     # Keys below `spark.conf`, `storage_options` and the like. Credentials may be among them.
     families: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+
+    # Keys below `schema.formats` and the like: the names given for each column.
+    columns: Mapping[str, Mapping[ColumnPath, tuple[str, ...]]] = field(default_factory=dict)
+
+    @property
+    def parser(self) -> str:
+        """Which parser reads the lines."""
+        given = os.environ.get(_PARSER)
+        if self.source.parser is not None or not given:
+            return self.source.parser or "auto"
+        return str(KEYS["source.parser"].parse(f"the environment variable {_PARSER}", given))
 
     @property
     def spark_conf(self) -> Mapping[str, str]:
@@ -122,6 +137,7 @@ def load_config(
 def make_config(given: Mapping[str, Any]) -> Config:
     values: dict[str, Any] = {}
     families: dict[str, dict[str, str]] = {}
+    columns: dict[str, dict[ColumnPath, tuple[str, ...]]] = {}
     learn_named(given)
     resolved = {name: _resolve_env(name, raw) if isinstance(raw, str) else raw for name, raw in given.items()}
     learn_named(resolved)
@@ -130,8 +146,10 @@ def make_config(given: Mapping[str, Any]) -> Config:
             learn_uri(value)
     for name, value in resolved.items():
         family = next((f for f in _FAMILIES if name.startswith(f + ".")), None)
-        require_plain(name, value, or_list=family is None)
-        if family is not None:
+        require_plain(name, value, or_list=family is None or family in COLUMN_FAMILIES)
+        if family in COLUMN_FAMILIES:
+            columns.setdefault(family, {})[_column(name, family)] = names(name, value)
+        elif family is not None:
             families.setdefault(family, {})[name.removeprefix(family + ".")] = _conf_value(value)
         elif name in KEYS:
             values[name] = KEYS[name].parse(name, value)
@@ -139,15 +157,24 @@ def make_config(given: Mapping[str, Any]) -> Config:
             raise _unknown_key(name)
     if values.get("schema.ddl") is not None and values.get("schema.file") is not None:
         raise ConfigError("give schema.ddl or schema.file, not both")
+    if values.get("schema.rename") is not None and "schema.rename" in columns:
+        raise ConfigError("give schema.rename snake, or new names for single fields (schema.rename.FIELD), not both")
     for family in _STORAGE:
         make_access(families.get(family, {}), retry=RetryPolicy(), what=family)  # reports a misspelt name at once
-    return Config(**with_values(Keys(), values), families=families)
+    return Config(**with_values(Keys(), values), families=families, columns=columns)
 
 
 def _given(value: str | None, flag: str, key: str) -> str:
     if value is None:
         raise ConfigError(f"{flag} is missing (key {key})", kind=Kind.USAGE)
     return value
+
+
+def _column(name: str, family: str) -> ColumnPath:
+    try:
+        return parse_path(name.removeprefix(family + "."))
+    except SchemaError as error:
+        raise ConfigError(f"{family}: {error}") from None
 
 
 def _conf_value(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -132,3 +133,21 @@ def provenance(name: str, value: Any) -> tuple[str, ...] | None:
     if not isinstance(value, str | list | tuple):
         raise ConfigError(f"{name} must be text or a list, not {shown(value)}")
     return parse_provenance(value)
+
+
+def names(name: str, value: Any) -> tuple[str, ...]:
+    """One name, or several: a list, or a text with commas. A text with a `%` is one pattern, which may have commas."""
+    if isinstance(value, str):
+        value = _listed(value)
+    if not isinstance(value, list | tuple) or not value or not all(isinstance(item, str) and item for item in value):
+        raise ConfigError(f"{name} takes a name or a list of names, not {shown(value)}")
+    return tuple(value)
+
+
+def _listed(value: str) -> Any:
+    if value.startswith("["):
+        try:
+            return json.loads(value)
+        except ValueError:
+            pass  # a pattern may begin with a bracket too
+    return [value] if "%" in value else [item.strip() for item in value.split(",")]

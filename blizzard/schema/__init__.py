@@ -37,6 +37,7 @@ MAX_DEPTH = 30
 MAX_DECIMAL_DIGITS = 38
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_STEP = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 _UNUSABLE_IN_NAME = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _DECIMAL = re.compile(r"decimal\((\d{1,3}),(\d{1,3})\)", re.ASCII)
 
@@ -50,6 +51,20 @@ def show_path(path: Sequence[str]) -> str:
     """A nested column for a message: `user.tags.element`, with backticks around a name that is not a plain word."""
     # A name may hold control characters for a terminal.
     return _UNUSABLE_IN_NAME.sub("\ufffd", ".".join(map(quote_name, path)))
+
+
+def parse_path(text: str) -> ColumnPath:
+    """The path that `show_path` writes so. Backticks are needed only around names with a dot or a backtick."""
+    path: list[str] = []
+    position = 0
+    while (step := _STEP.match(text, position)) is not None:
+        path.append(step[2] or step[1].replace("``", "`"))
+        position = step.end() + 1
+        if step.end() == len(text):
+            return tuple(path)
+        if text[step.end()] != ".":
+            break
+    raise SchemaError(f"{text!r} is no path of a column; write user.name, with backticks around a name with a dot")
 
 
 def show_column(path: Sequence[str]) -> str:

@@ -6,13 +6,18 @@ same table. Declared fields are never changed, and every new one takes null.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import copy
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
 from blizzard.core import observed
 from blizzard.core.observed import Observations, smallest
+from blizzard.errors import SchemaError
 from blizzard.schema import MAX_DEPTH, ColumnPath, DeltaSchema, DeltaType, fold_name, name_problems, show_path
+from blizzard.schema.derived import derived_columns
+from blizzard.schema.json_values import JsonObject
+from blizzard.schema.names import FieldNames, Rename, fold_ascii, new_name
 from blizzard.schema.value_kinds import MANY_KEYS, UNUSABLE_IN_NAME, kind_of, scalar_type
 
 # The parser fills it. A source field of this name never becomes a column.
@@ -23,24 +28,12 @@ MAX_NAME_CHARACTERS = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evolution:
-    """`added` and `refused` are paths of columns. Fields inside a new column are not listed again."""
+    """`added` are paths of columns; fields inside a new column are not listed again. `refused` are paths of fields that
+    have a name that no column may have: their values go to `_rescued_data`."""
 
     schema: DeltaSchema
     added: tuple[str, ...]
     refused: tuple[str, ...]
-
-
-class Declared:
-    """Finds fields of parsed records that a schema does not declare. Made once per schema, because lines are many."""
-
-    def __init__(self, schema: DeltaSchema) -> None:
-        self._names = _names_of(schema)
-
-    def others(self, record: dict[str, Any]) -> list[tuple[ColumnPath, Any]]:
-        """Each undeclared field and its value."""
-        found: list[tuple[ColumnPath, Any]] = []
-        _find_others(record, self._names, (), found)
-        return found
 
 
 def observe(found: Iterable[tuple[ColumnPath, Any]]) -> Observations:
@@ -53,52 +46,20 @@ def observe(found: Iterable[tuple[ColumnPath, Any]]) -> Observations:
     return Observations(kinds=smallest(kinds))
 
 
-def evolve_schema(schema: DeltaSchema, observations: Iterable[Observations]) -> Evolution:
-    """The schema with a new nullable column, at the end of its struct, for every undeclared field with a value."""
+def evolve_schema(schema: DeltaSchema, observations: Iterable[Observations], rename: Rename = None) -> Evolution:
+    """The schema with a new nullable column, at the end of its struct, for every undeclared field with a value; and
+    with `_rescued_data`, if there was a value that none of the columns can take."""
     merged = Observations(kinds={})
     for one in observations:
         merged = merged.merge(one)
-    growth = _Growth(kinds=merged.kinds, names=_children(merged.kinds))
-    evolved = growth.of_struct(schema, ())
-    return Evolution(schema=evolved, added=tuple(sorted(growth.added)), refused=tuple(sorted(growth.refused)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Names:
-    """The declared names inside a type: fields of a struct, or those of every array element or map value."""
-
-    fields: Mapping[str, _Names | None] | None = None
-    element: _Names | None = None
-    value: _Names | None = None
-
-
-def _names_of(data_type: DeltaType) -> _Names | None:
-    match data_type:
-        case {"type": "struct", "fields": fields}:
-            return _Names(fields={field["name"]: _names_of(field["type"]) for field in fields})
-        case {"type": "array", "elementType": element} if inner := _names_of(element):
-            return _Names(element=inner)
-        case {"type": "map", "valueType": value} if inner := _names_of(value):
-            return _Names(value=inner)
-        case _:
-            return None
-
-
-def _find_others(value: Any, names: _Names | None, path: ColumnPath, found: list[tuple[ColumnPath, Any]]) -> None:
-    if names is None or not value:
-        return
-    if names.element is not None and isinstance(value, list):
-        for item in value:
-            _find_others(item, names.element, (*path, "element"), found)
-    elif names.value is not None and isinstance(value, dict):
-        for item in value.values():
-            _find_others(item, names.value, (*path, "value"), found)
-    elif names.fields is not None and isinstance(value, dict):
-        for name, item in value.items():
-            if name not in names.fields:
-                found.append(((*path, name), item))
-            elif (inner := names.fields[name]) is not None:
-                _find_others(item, inner, (*path, name), found)
+    growth = _Growth(kinds=merged.kinds, names=_children(merged.kinds), rename=rename)
+    evolved, added = growth.of_struct(schema, [()], ()), growth.added
+    # Of more paths than one report holds, those beyond are seen again once these are columns.
+    is_cut = len(merged.kinds) >= observed.MAX_PATHS and not added
+    if (growth.refused or growth.valueless or is_cut) and not has_rescued_column(schema):
+        evolved = with_rescued_column(evolved)
+        added = [*added, RESCUED_COLUMN]
+    return Evolution(schema=evolved, added=tuple(sorted(added)), refused=tuple(sorted(growth.refused)))
 
 
 def _observe(kinds: dict[ColumnPath, frozenset[str]], path: ColumnPath, value: Any) -> None:
@@ -108,7 +69,7 @@ def _observe(kinds: dict[ColumnPath, frozenset[str]], path: ColumnPath, value: A
         kind = "text"  # no column can be deeper
     kinds[path] = kinds.get(path, frozenset()) | {kind}
     if kind == "object":
-        for name, item in value.items():
+        for name, item in value if isinstance(value, JsonObject) else value.items():
             _observe(kinds, (*path, name), item)
     elif kind == "array":
         for item in value:
@@ -130,65 +91,130 @@ def _children(paths: Iterable[ColumnPath]) -> dict[ColumnPath, set[str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Growth:
+    """Finds the new fields of every struct. `sources` are the paths under which fields of one column were seen: records
+    may spell it in several ways."""
+
     kinds: Mapping[ColumnPath, frozenset[str]]
     names: Mapping[ColumnPath, set[str]]
+    rename: Rename
     added: list[str] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
+    refused: set[str] = field(default_factory=set)
+    valueless: list[ColumnPath] = field(default_factory=list)  # only [] or {} so far: no type can be told
 
-    def of_struct(self, struct: DeltaSchema, path: ColumnPath) -> DeltaSchema:
-        if path not in self.names:
+    def of_struct(self, struct: DeltaSchema, sources: Sequence[ColumnPath], path: ColumnPath) -> DeltaSchema:
+        if not any(source in self.names for source in sources):
             return struct
-        declared = [{**old, "type": self._of_declared(old["type"], (*path, old["name"]))} for old in struct["fields"]]
-        new = self._new_fields(path, taken=[old["name"] for old in declared])
+        # Whatever a record calls so, these columns are not filled from it.
+        filled = {RESCUED_COLUMN, *(column.name for column in derived_columns(struct["fields"]))} if not path else set()
+        known = FieldNames((old["name"] for old in struct["fields"] if old["name"] not in filled), path, self.rename)
+        inside: dict[str, list[ColumnPath]] = {}
+        others: list[ColumnPath] = []
+        for seen in self._inside(sources):
+            column = known.find(seen[-1])
+            others.append(seen) if column is None else inside.setdefault(column, []).append(seen)
+        declared = [
+            {**old, "type": self._of_declared(old["type"], inside.get(old["name"], []), (*path, old["name"]))}
+            for old in struct["fields"]
+        ]
+        new = self._new_fields(others, path, taken=[old["name"] for old in declared], filled=filled)
         self.added.extend(show_path((*path, column["name"])) for column in new)
         return {**struct, "fields": [*declared, *new]}
 
-    def _of_declared(self, data_type: DeltaType, path: ColumnPath) -> DeltaType:
+    def _of_declared(self, data_type: DeltaType, sources: Sequence[ColumnPath], path: ColumnPath) -> DeltaType:
         # The observation may be older than the column. Then it is about the whole field, and if the field held another
         # kind of value than the column takes, it says nothing about the inside.
-        held = self.kinds.get(path, frozenset()) - {"null"}
+        held = self._held(sources)
         match data_type:
             case {"type": "struct"} if held <= {"object"}:
-                return self.of_struct(data_type, path)
+                return self.of_struct(data_type, sources, path)
             case {"type": "array", "elementType": element} if held <= {"array"}:
-                return {**data_type, "elementType": self._of_declared(element, (*path, "element"))}
+                return {
+                    **data_type,
+                    "elementType": self._of_declared(element, _below(sources, "element"), (*path, "element")),
+                }
             case {"type": "map", "valueType": value} if not held:
-                return {**data_type, "valueType": self._of_declared(value, (*path, "value"))}
+                return {**data_type, "valueType": self._of_declared(value, _below(sources, "value"), (*path, "value"))}
             case _:
                 return data_type
 
-    def _new_fields(self, path: ColumnPath, taken: list[str]) -> list[dict[str, Any]]:
+    def _inside(self, sources: Iterable[ColumnPath]) -> list[ColumnPath]:
+        return [(*source, name) for source in sources for name in sorted(self.names.get(source, ()))]
+
+    def _held(self, sources: Iterable[ColumnPath]) -> frozenset[str]:
+        return frozenset().union(*(self.kinds.get(source, frozenset()) for source in sources)) - {"null"}
+
+    def _new_fields(
+        self, seen: Iterable[ColumnPath], path: ColumnPath, *, taken: list[str], filled: Set[str] = frozenset()
+    ) -> list[dict[str, Any]]:
+        groups: dict[str, list[ColumnPath]] = {}
+        for source in seen:
+            groups.setdefault(fold_ascii(new_name(source[-1], path, self.rename)), []).append(source)
+        named = {min(new_name(s[-1], path, self.rename) for s in sources): sources for sources in groups.values()}
         fields: list[dict[str, Any]] = []
         used = {fold_name(name) for name in taken}
-        for name in sorted(self.names.get(path, set()) - set(taken)):
-            refused_before = len(self.refused)
-            data_type = self._new_type((*path, name))
-            if data_type is None:
+        # A column that the reader would then not find for such a field is of no use.
+        readable = FieldNames({*taken, *named} - filled, path, self.rename)
+        for name, sources in sorted(named.items()):
+            if not self._held(sources):
                 continue
-            if fold_name(name) in used or not _is_usable(name) or (not path and fold_name(name) == RESCUED_COLUMN):
-                del self.refused[refused_before:]
-                self.refused.append(show_path((*path, name)))
+            is_found = all(readable.find(source[-1]) == name for source in sources)
+            if not is_found or fold_name(name) in used or not _is_usable(name) or (not path and _is_rescued(name)):
+                self.refused.update(map(show_path, sources))
+                continue
+            data_type = self._new_type(sources, (*path, name))
+            if data_type is None:
+                self.valueless.extend(sources)
                 continue
             used.add(fold_name(name))
             fields.append({"name": name, "type": data_type, "nullable": True, "metadata": {}})
         return fields
 
-    def _new_type(self, path: ColumnPath) -> DeltaType | None:
+    def _new_type(self, sources: Sequence[ColumnPath], path: ColumnPath) -> DeltaType | None:
         """The one type that takes every value seen. None: no value was seen."""
-        kinds = self.kinds.get(path, frozenset()) - {"null"}
+        kinds = self._held(sources)
         if kinds == {"object"}:
-            return self._new_struct(path)
+            return self._new_struct(sources, path)
         if kinds == {"array"}:
-            element = self._new_type((*path, "element"))
+            element = self._new_type(_below(sources, "element"), (*path, "element"))
             return element and {"type": "array", "elementType": element, "containsNull": True}
         return scalar_type(kinds) if kinds else None
 
-    def _new_struct(self, path: ColumnPath) -> DeltaType | None:
-        if len(self.names.get(path, ())) > MANY_KEYS:
+    def _new_struct(self, sources: Sequence[ColumnPath], path: ColumnPath) -> DeltaType | None:
+        seen = self._inside(sources)
+        if len({source[-1] for source in seen}) > MANY_KEYS:
             return "string"  # a map that is used as one: its JSON is kept
-        fields = self._new_fields(path, taken=[])
+        fields = self._new_fields(seen, path, taken=[])
         return {"type": "struct", "fields": fields} if fields else None
+
+
+def _below(sources: Iterable[ColumnPath], step: str) -> list[ColumnPath]:
+    return [(*source, step) for source in sources]
+
+
+def _is_rescued(name: str) -> bool:
+    return fold_name(name) == RESCUED_COLUMN
 
 
 def _is_usable(name: str) -> bool:
     return len(name) <= MAX_NAME_CHARACTERS and not UNUSABLE_IN_NAME.search(name) and not name_problems([name], ())
+
+
+def with_rescued_column(schema: DeltaSchema) -> DeltaSchema:
+    """The schema with the column for what no other column takes."""
+    for column in schema["fields"]:
+        if _is_rescued(column["name"]):
+            if not _takes_rescued(column):
+                raise SchemaError(
+                    f"the column {column['name']} must be a nullable STRING {RESCUED_COLUMN} to rescue into; rename it"
+                )
+            return schema
+    rescued: Mapping[str, Any] = {"name": RESCUED_COLUMN, "type": "string", "nullable": True, "metadata": {}}
+    return {"type": "struct", "fields": [*copy.deepcopy(schema["fields"]), rescued]}
+
+
+def has_rescued_column(schema: DeltaSchema) -> bool:
+    return any(map(_takes_rescued, schema["fields"]))
+
+
+def _takes_rescued(column: Mapping[str, Any]) -> bool:
+    return bool((column["name"], column["type"], column["nullable"]) == (RESCUED_COLUMN, "string", True))

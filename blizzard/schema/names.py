@@ -37,9 +37,9 @@ def new_name(name: str, path: ColumnPath, rename: Rename) -> str:
     """What a column for this field is called. `path` is that of the struct around it."""
     if rename == SNAKE:
         return snake(name)
-    if isinstance(rename, Mapping):
-        return rename.get((*path, name), name)
-    return name
+    given = {source[-1]: new for source, new in _sources(rename) if source[:-1] == path}
+    folded = {new for key, new in given.items() if fold_ascii(key) == fold_ascii(name)}
+    return given.get(name) or (folded.pop() if len(folded) == 1 else name)
 
 
 class FieldNames:

@@ -11,6 +11,8 @@ from datetime import date, datetime, timedelta
 from math import isfinite
 from typing import Any
 
+from blizzard.schema.json_values import JsonInteger, JsonObject, JsonReal
+
 # Spark writes to no table with one of these in a column's name, unless it maps columns, which blizzard does not.
 UNUSABLE_IN_NAME = re.compile(r"[ ,;{}()=]")
 # An object with more different keys than this is used as a map.
@@ -37,6 +39,11 @@ def kind_of(value: Any) -> str:
     match value:
         case None:
             return "null"
+        case JsonInteger():
+            # No type holds 40 digits, and int() refuses 4,301.
+            return kind_of(int(value)) if len(value) <= 40 else "huge"
+        case JsonReal():
+            return kind_of(float(value))
         case bool():
             return "boolean"
         case int():
@@ -47,7 +54,7 @@ def kind_of(value: Any) -> str:
             return "double" if isfinite(value) else "huge"
         case str():
             return _kind_of_text(value)
-        case Mapping():
+        case Mapping() | JsonObject():
             return "object"
         case list():
             return "array"

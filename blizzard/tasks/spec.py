@@ -29,7 +29,7 @@ class TaskSpec:
     quarantine_root: str
     parsing: ParsePolicy = field(default_factory=ParsePolicy)
     bad: BadPolicy = field(default_factory=BadPolicy)
-    parser: str = "auto"  # auto, native, pyarrow or reference
+    parser: str = "auto"  # or native, pyarrow, reference: no other may read the lines
     block_bytes: int = _BLOCK_BYTES
     source_access: Access = NO_ACCESS
     table_access: Access = NO_ACCESS

@@ -12,6 +12,9 @@ from typing import Any
 from blizzard.core.bad import NotARecord
 from blizzard.core.kinds import LineKind
 from blizzard.schema import ColumnPath, show_path
+from blizzard.schema.json_values import JsonInteger, JsonObject, JsonReal
+
+__all__ = ["JsonInteger", "JsonObject", "JsonReal", "LineError", "compact_json", "json_in_text", "parse_json"]
 
 # The stdlib parser uses one of Python's 1,000 stack frames per level. With an empty stack it gave up at 996 levels.
 # Half of that leaves room for our callers.
@@ -32,24 +35,6 @@ class LineError(NotARecord):
         self.kind, self.path = kind, path
         self.column = show_path(path) if path else None
         super().__init__(f"{self.column}: {message}" if path else message)
-
-
-class JsonInteger(str):
-    """The text of a JSON number without fraction and exponent."""
-
-    __slots__ = ()
-
-
-class JsonReal(str):
-    """The text of any other JSON number."""
-
-    __slots__ = ()
-
-
-class JsonObject(list[tuple[str, Any]]):
-    """The members of a JSON object in order, repeated names included."""
-
-    __slots__ = ()
 
 
 class _Mark(str):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from contextlib import suppress
 from itertools import permutations
 from typing import Any
 
@@ -13,20 +14,23 @@ from hypothesis import strategies as st
 
 from blizzard.core import observed
 from blizzard.core.observed import MAX_PATHS, Observations
+from blizzard.errors import SchemaError
 from blizzard.schema import MAX_DEPTH, DeltaSchema, DeltaType
 from blizzard.schema.evolve import (
     MAX_NAME_CHARACTERS,
-    Declared,
     Evolution,
     evolve_schema,
+    has_rescued_column,
     observe,
+    with_rescued_column,
 )
 from blizzard.schema.infer import infer_schema
+from blizzard.schema.layout import apply_layout
 from blizzard.schema.load import load_schema
 from blizzard.schema.value_kinds import MANY_KEYS
 from blizzard.tasks.policy import ParsePolicy, Unknown
 from blizzard.tasks.records import RecordReader
-from blizzard.tasks.undeclared import undeclared_in
+from blizzard.tasks.syntax import LineError
 
 
 def field(name: str, data_type: DeltaType) -> dict[str, Any]:
@@ -51,21 +55,28 @@ DECLARED["fields"][3]["type"]["valueContainsNull"] = False
 
 
 def see(*records: Any, schema: DeltaSchema = DECLARED) -> Observations:
-    return observe(found for record in records for found in Declared(schema).others(record))
+    return see_lines(*(json.dumps(record).replace("Infinity", "1e999").encode() for record in records), schema=schema)
 
 
 def evolve(*records: Any, schema: DeltaSchema = DECLARED) -> Evolution:
     return evolve_schema(schema, [see(*records, schema=schema)])
 
 
-def see_lines(*lines: bytes) -> Observations:
-    return observe(found for line in lines for found in undeclared_in(line, Declared(DECLARED)))
+def see_lines(*lines: bytes, schema: DeltaSchema = DECLARED) -> Observations:
+    nullable = without_rescued(struct_of(*({**old, "nullable": True} for old in schema["fields"])))
+    reader = RecordReader(nullable, ParsePolicy(unknown=Unknown.REPORT, rescue_values=True))
+    found = []
+    for line in lines:
+        with suppress(LineError):
+            reader.read(line)
+            found += reader.undeclared
+    return observe(found)
 
 
 def type_of(*values: Any) -> DeltaType:
     """The type of a column that held these values."""
-    fields = evolve(*({"x": value} for value in values)).schema["fields"][len(DECLARED["fields"]) :]
-    return fields[0]["type"] if fields else None
+    fields = {new["name"]: new["type"] for new in evolve(*({"x": value} for value in values)).schema["fields"]}
+    return fields.get("x")
 
 
 @pytest.mark.parametrize(
@@ -125,30 +136,81 @@ def test_fields_are_added_at_the_end_of_their_struct_wherever_it_is() -> None:
 
 def test_nothing_undeclared_changes_nothing() -> None:
     before = json.dumps(DECLARED)
-    assert evolve({"a": "x", "s": 5, "l": [1], "m": {"x": None}}, {}) == Evolution(
-        schema=DECLARED, added=(), refused=()
-    )
+    nothing = Evolution(schema=DECLARED, added=(), refused=())
+    assert evolve({"a": "x", "s": 5, "l": [1], "m": {}}, {}, {"A": 1, "S": {"B": 1}}, {"x": None}) == nothing
     evolve({"x": 1, "s": {"y": 1}})
     assert json.dumps(DECLARED) == before
 
 
-@pytest.mark.parametrize(
-    "name", ["", "A", "x y", "x,y", "a=b", "x\ty", "\x00", "_rescued_data", "_RESCUED_DATA", "x" * 256]
-)
-def test_a_name_that_delta_cannot_take_is_refused_and_said(name: str) -> None:
-    evolution = evolve({name: {"also bad": 1, "y": 2}, "good": 1})
-    assert evolution.added == ("good",)
+@pytest.mark.parametrize("name", ["", "x\ty", "\x00", "_rescued_data", "_RESCUED_DATA", "x" * 256])
+def test_a_name_that_delta_cannot_take_is_refused_and_its_values_are_rescued(name: str) -> None:
+    evolution = evolve({name: {"also\nbad": 1, "y": 2}, "good": 1})
+    assert evolution.added == ("_rescued_data", "good")
     assert len(evolution.refused) == 1
-    assert evolve({name: None}).refused == ()
+    assert evolve({name: None}) == Evolution(schema=DECLARED, added=(), refused=())
 
 
-def test_a_bad_name_inside_a_new_struct_is_refused_alone_and_case_counts_there_too() -> None:
-    evolution = evolve({"x": {"bad name": 1, "Y": 1, "y": 2}, "X": 3})
-    assert evolution.refused == ("x",)
-    assert evolution.added == ("X",)
-    evolution = evolve({"x": {"bad name": 1, "Y": 1, "y": 2}})
-    assert (evolution.added, evolution.refused) == (("x",), ("x.`bad name`", "x.y"))
-    assert evolution.schema["fields"][-1] == field("x", struct_of(field("Y", "long")))
+def test_a_bad_name_inside_a_new_struct_is_refused_alone() -> None:
+    evolution = evolve({"x": {"bad\nname": 1, "y": 2}})
+    assert (evolution.added, evolution.refused) == (("_rescued_data", "x"), ("x.`bad\ufffdname`",))
+    assert evolution.schema["fields"][-2] == field("x", struct_of(field("y", "long")))
+
+
+@pytest.mark.parametrize("value", [[], {}, [[], None], {"y": []}, [{}]])
+def test_a_field_without_any_value_is_rescued_until_its_type_can_be_told(value: Any) -> None:
+    evolution = evolve({"x": value})
+    assert (evolution.added, evolution.refused) == (("_rescued_data",), ())
+    assert evolve({"x": value}, schema=evolution.schema).added == ()
+
+
+def test_spellings_of_one_name_are_one_column_with_the_smallest() -> None:
+    evolution = evolve({"userId": 1, "s": {"y": 1}}, {"USERID": 0.5, "S": {"Y": "t"}}, {"userid": None})
+    assert evolution.added == ("USERID", "s.Y")
+    assert evolution.schema["fields"][-1] == field("USERID", "double")
+    assert evolution.schema["fields"][1]["type"] == struct_of(field("b", "long"), field("Y", "string"))
+    nested = evolve({"x": {"In": [{"k": 1}]}}, {"X": {"in": [{"K": "a", "z": 1}]}}).schema["fields"][-1]
+    inside = array_of(struct_of(field("K", "string"), field("z", "long")))
+    assert nested == field("X", struct_of(field("In", inside)))
+
+
+def test_only_ascii_letters_make_one_column_of_two_spellings() -> None:
+    evolution = evolve({"ä": 1}, {"Ä": 2})
+    assert (evolution.added, evolution.refused) == (("_rescued_data", "`Ä`"), ("`ä`",)), "Spark takes them for the same"
+
+
+def test_new_columns_have_their_new_names() -> None:
+    record = {"userId": 1, "homeAddress": {"Zip Code": 1}, "user_id": 2, "s": {"newOne": 1}}
+    snake = evolve_schema(DECLARED, [see(record)], "snake")
+    assert snake.added == ("home_address", "s.new_one", "user_id")
+    assert snake.schema["fields"][-2] == field("home_address", struct_of(field("zip_code", "long")))
+    rename = {("userId",): "uid", ("homeAddress",): "home", ("home", "Zip Code"): "zip", ("s", "newOne"): "one"}
+    given = evolve_schema(DECLARED, [see(record, {"USERID": 3})], rename)
+    assert given.added == ("home", "s.one", "uid", "user_id")
+    assert given.schema["fields"][-3] == field("home", struct_of(field("zip", "long")))
+
+
+def test_a_field_that_the_reader_could_not_tell_from_another_is_rescued() -> None:
+    schema = struct_of(field("a", "long"), field("b", "long"))
+    reader = RecordReader(schema, ParsePolicy(unknown=Unknown.REPORT, rename={("a",): "b"}))
+    reader.read(b'{"A":1}')
+    evolution = evolve_schema(schema, [observe(reader.undeclared)], {("a",): "b"})
+    assert (evolution.added, evolution.refused) == (("_rescued_data",), ("A",))
+
+
+def test_a_field_with_the_name_of_a_derived_column_is_rescued() -> None:
+    layout = apply_layout(struct_of(field("ts", "timestamp")), provenance=["source_file"])
+    seen = observe([(("_source_file",), "x"), (("_SOURCE_FILE",), "y")])
+    evolution = evolve_schema(layout.schema, [seen])
+    assert (evolution.added, evolution.refused) == (("_rescued_data",), ("_SOURCE_FILE", "_source_file"))
+
+
+def test_where_there_is_the_rescued_column_nothing_more_is_added_for_what_no_column_takes() -> None:
+    schema = with_rescued_column(DECLARED)
+    evolution = evolve({"x\n": 1, "y": []}, schema=schema)
+    assert (evolution.schema, evolution.added, evolution.refused) == (schema, (), ("`x\ufffd`",))
+    with pytest.raises(SchemaError) as caught:
+        evolve({"x\n": 1}, schema=struct_of(field("_rescued_data", "long")))
+    assert "must be a nullable STRING _rescued_data" in str(caught.value)
 
 
 def test_inside_a_struct_the_name_of_the_rescued_column_is_like_any_other() -> None:
@@ -193,7 +255,7 @@ def test_an_observation_older_than_the_schema_adds_nothing_wrong() -> None:
     assert evolve_schema(schema, [old]) == Evolution(schema=schema, added=(), refused=())
 
 
-NAMES = st.sampled_from(["a", "b", "A", "s", "l", "m", "element", "value", "x y"])
+NAMES = st.sampled_from(["a", "b", "A", "s", "l", "m", "element", "value", "x\ny"])
 SCALARS = st.sampled_from([None, True, 1, 2**64, 0.5, "t", "2024-01-01", "2024-01-01T00:00:00Z"])
 JSON = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=3))
 RECORDS = st.lists(st.dictionaries(NAMES, JSON, max_size=4), min_size=1, max_size=4)
@@ -227,13 +289,22 @@ def test_the_evolved_schema_is_valid_takes_the_values_and_needs_no_second_look(r
     evolution = evolve(*records)
     load_schema(json.dumps(evolution.schema))
     again = evolve(*records, schema=evolution.schema)
-    assert (again.added, again.refused) == ((), evolution.refused)
+    assert again.added == (), "one look is enough"
     assert evolve_schema(evolution.schema, [see(*records)]).added == ()
     # The old columns may have been given what they do not take; the new ones never are.
-    old = {"a", "s", "l", "m"}
-    reader = RecordReader(struct_of(*(new for new in evolution.schema["fields"] if new["name"] not in old)))
+    columns = struct_of(*({**column, "nullable": True} for column in evolution.schema["fields"]))
+    reader = RecordReader(without_rescued(columns), ParsePolicy(rescue_values=True))
     for record in records:
-        reader.read(json.dumps(record).encode())
+        with suppress(LineError):
+            row = reader.read(json.dumps(record).encode())
+            rescued = {path.split(".")[0].split("[")[0].lower() for path in json.loads(row["_rescued_data"] or "{}")}
+            assert rescued <= {"a", "s", "l", "m"}
+            others = [path for path, value in reader.undeclared if value is not None]
+            assert not others or has_rescued_column(evolution.schema), "what has no column is rescued"
+
+
+def without_rescued(schema: DeltaSchema) -> DeltaSchema:
+    return struct_of(*(column for column in schema["fields"] if column["name"] != "_rescued_data"))
 
 
 @given(text=st.text() | st.dates().map(str) | st.datetimes().map(lambda moment: moment.isoformat() + "Z"))
