@@ -15,9 +15,6 @@ from typing import TypeAlias
 from blizzard.source.lines import Block
 from blizzard.tasks.parse import ParsedBlock, RecordParser
 
-# What may wait to take effect: so many bytes as read, and so many again in parsed tables.
-AHEAD_BYTES = 32 * 1024 * 1024
-
 Parse: TypeAlias = Callable[[], ParsedBlock]
 
 
@@ -30,9 +27,10 @@ class ReadAhead:
         parsers: Sequence[RecordParser],
         *,
         is_wanted: Callable[[Block], bool],
-        max_bytes: int = AHEAD_BYTES,
+        max_bytes: int,
     ) -> None:
-        """The first parser is for the thread that asks for the blocks."""
+        """The first parser is for the thread that asks for the blocks. `max_bytes` bounds what waits to take effect: so
+        many bytes as read, and so many again in parsed tables."""
         self._blocks, self._is_wanted, self._max_bytes = blocks, is_wanted, max_bytes
         self._own_parser = parsers[0]
         self._changed = threading.Condition()

@@ -32,6 +32,8 @@ from blizzard.tasks.spec import TaskSpec
 
 # How often a task looks for the end marker.
 _LOOK_EVERY_S = 2.0
+# How far other threads may be ahead: the others must have work while a row group is encoded, and a worker stays small.
+AHEAD_BYTES = 32 * 1024 * 1024
 
 
 class BrokenFile(Exception):
@@ -168,7 +170,7 @@ class Reading:
         )
         if len(self._parsers) == 1:
             return nullcontext((block, None) for block in blocks)
-        return ReadAhead(blocks, self._parsers, is_wanted=self._stands_alone)
+        return ReadAhead(blocks, self._parsers, is_wanted=self._stands_alone, max_bytes=AHEAD_BYTES)
 
     def finish(self, parse: Parse | None = None) -> None:
         """Parse what is still gathered. `parse` is for a block that stands alone."""

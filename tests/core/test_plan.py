@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from blizzard.core.codec import encode_position
 from blizzard.core.plan import Limits, count_backlog, is_drained, plan_batch
 from blizzard.core.position import FINISHED, Marks, RecordsRead, advance_mark, apply_reports, prune_finished
-from blizzard.core.types import SliceReport, SourceFile
+from blizzard.core.types import Cores, SliceReport, SourceFile
 from tests.core.test_codec import example
 
 
@@ -67,6 +67,29 @@ def test_large_files_are_dealt_to_different_slots() -> None:
 
 def test_no_more_tasks_than_files() -> None:
     assert len(plan_batch(Marks(), files("a"), Limits(), slots=8).tasks) == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "slots", "cores", "threads"),
+    [
+        ("a", 2, Cores(per_executor=2), 2),
+        ("ab", 2, Cores(per_executor=2), 1),
+        ("abc", 2, Cores(per_executor=2), 1),
+        ("a", 8, Cores(per_executor=2), 2),
+        ("ab", 8, Cores(per_executor=16), 4),
+        ("abc", 8, Cores(per_executor=16), 2),
+        ("a", 8, Cores(), 1),
+        ("a", 1, Cores(per_executor=4), 1),  # the slots were set by hand
+        ("abcd", 4, Cores(per_executor=8, per_task=2), 2),
+        ("ab", 4, Cores(per_executor=8, per_task=2), 4),
+        ("a", 4, Cores(per_executor=3, per_task=2), 3),
+    ],
+)
+def test_a_task_uses_its_cores_and_its_share_of_the_idle_ones(
+    names: str, slots: int, cores: Cores, threads: int
+) -> None:
+    plan = plan_batch(Marks(), files(*names), Limits(), slots=slots, cores=cores)
+    assert {task.threads for task in plan.tasks} == {threads}
 
 
 def test_max_records_is_shared_out_exactly() -> None:

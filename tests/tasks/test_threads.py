@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from blizzard.core.bad import BadPolicy
 from blizzard.core.types import BatchTicket, Budget, Slice, TaskPlan, TaskReport
+from blizzard.faults import reach
 from blizzard.schema.layout import TableLayout
 from blizzard.schema.load import load_schema
 from blizzard.source.decode import open_stream
@@ -179,7 +180,7 @@ def test_any_number_of_threads_gives_the_same(
     budget = Budget(output_bytes=output_bytes, max_records=max_records, seconds=None)
     alone = all_of(spec, run(spec, slices, 1, budget))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(ReadAhead.__init__.__kwdefaults__, "max_bytes", max_bytes)
+        patch.setattr(reading, "AHEAD_BYTES", max_bytes)
         together = all_of(spec, run(spec, slices, count, budget))
     assert together == alone
     assert threads() == []
@@ -189,7 +190,7 @@ def test_a_file_that_changes_while_it_is_read_counts_as_changed_though_it_was_re
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slices = write_slices(tmp_path, {"a.ndjson": b"".join(map(line, range(40)))})
-    real = reading.reach
+    real = reach
 
     def disturb(point: str) -> None:
         os.utime(tmp_path / "a.ndjson", ns=(1, 1))
@@ -255,7 +256,7 @@ def break_encoder(patch: pytest.MonkeyPatch) -> None:
 
 
 def interrupt(patch: pytest.MonkeyPatch) -> None:
-    real, visits = reading.reach, iter(range(100))
+    real, visits = reach, iter(range(100))
 
     def stop(point: str) -> None:
         if next(visits) == 3:
@@ -282,7 +283,7 @@ def test_whatever_fails_ends_all_threads_after_the_blocks_before_it(
     written: dict[int, list[int]] = {}
     for count in (1, 2, 4):
         with monkeypatch.context() as patch:
-            patch.setitem(ReadAhead.__init__.__kwdefaults__, "max_bytes", max_bytes)
+            patch.setattr(reading, "AHEAD_BYTES", max_bytes)
             seen = written.setdefault(count, [])
             real = ParquetRoller.write
 
