@@ -377,10 +377,11 @@ impl Line {
             cursor.colon()?;
             if self.policy.rescues() {
                 self.rescue.enter_entry(keys.last(), value.len() - start)?;
-                self.value(cursor, value, depth)?;
+            }
+            // A key that was given twice makes the line bad; a misfit behind it must not hide that.
+            self.value(cursor, value, depth).map_err(|stop| if keys.repeat_from(start) { Stop::Doubt } else { stop })?;
+            if self.policy.rescues() {
                 self.rescue.leave();
-            } else {
-                self.value(cursor, value, depth)?;
             }
             if !cursor.has_next(b'}')? {
                 return if keys.repeat_from(start) { Err(Stop::Doubt) } else { Ok(()) };
