@@ -148,4 +148,10 @@ def _ending(summary: Summary) -> str:
     if summary.bad_records or summary.bad_files:
         text += f"; {count(summary.bad_records, 'bad record')}, {count(summary.bad_files, 'bad file')}"
         text += " (see blizzard dlq list)" if summary.quarantined else ""
+    if summary.ignored_values:
+        text += f"; {count(summary.ignored_values, 'value')} without a column ignored"
+    if summary.cut_timestamps:
+        text += f"; {count(sum(summary.cut_timestamps.values()), 'timestamp')} cut to microseconds"
+    if summary.parser is not None:
+        text += f"; read by {summary.parser}"
     return f"{text}; table version {summary.delta_version}, {summary.seconds:.1f} s"

@@ -55,8 +55,8 @@ class SourceKeys:
     parser: str | None = _key(
         choice("auto", "native", "pyarrow", "reference"),
         None,
-        "what reads the lines: `auto` (the fastest there is), `native`, `pyarrow` or `reference`; `BLIZZARD_PARSER` does"
-        " the same",
+        "what reads the lines: `auto` (the fastest there is), `native`, `pyarrow` or `reference`; `BLIZZARD_PARSER`"
+        " does the same",
     )
 
 

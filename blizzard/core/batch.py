@@ -78,7 +78,12 @@ def position_before(recovery: Resume | Fresh, identity: RunIdentity, *, version:
             return replace(
                 fresh,
                 sequence=before.sequence,
-                on=replace(fresh.on, add_path=before.on.add_path, removed_path=before.on.removed_path),
+                on=replace(
+                    before.on,
+                    table_id=fresh.on.table_id,
+                    delta_version=fresh.on.delta_version,
+                    schema_fingerprint=fresh.on.schema_fingerprint,
+                ),
                 begun=before.begun,
                 seen=before.seen,
                 quarantine=ForQuarantine(head=before.quarantine.head),
@@ -170,7 +175,12 @@ def rolled_back_position(current: Position, plan: RollbackPlan, *, batch_id: str
         after,
         marks=target.marks,
         seen=target.seen,  # where listing begins goes back too
-        on=replace(after.on, add_path=target.on.add_path, removed_path=plan.removed_path),
+        on=replace(
+            after.on,
+            add_path=target.on.add_path,
+            removed_path=plan.removed_path,
+            settings_fingerprint=target.on.settings_fingerprint,
+        ),
         begun=replace(after.begun, start_from=target.begun.start_from),
         cleaned=CleanedThrough(
             done_through=min(current.cleaned.done_through, target.sequence),

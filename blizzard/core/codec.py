@@ -54,6 +54,7 @@ QUARANTINE_PREFIX = "blizzard-dlq:"
 HEAD_PREFIX = "blizzard-dlq-head:"
 MAX_APP_ID_BYTES = 256 * 1024
 NEWEST_VERSION = 2
+_AND = "+"  # between the fingerprint of the schema and that of the settings
 _DIGEST = re.compile(r"[0-9a-f]{1,16}:[0-9a-f]{1,16}")
 
 
@@ -186,7 +187,7 @@ def _position_to_json(position: Position) -> dict[str, Any]:
             **({} if position.source.marks_per is None else {"marks_per": position.source.marks_per}),
         },
         "file_versions": versions,
-        "schema_fingerprint": position.on.schema_fingerprint,
+        "schema_fingerprint": _fingerprints(position.on),
         "start_from": position.begun.start_from,
         "pending_quarantine": list(position.quarantine.pending),
         "replayed": dict(position.quarantine.replayed),
@@ -205,6 +206,11 @@ def _position_to_json(position: Position) -> dict[str, Any]:
         **({} if position.quarantine.head is None else {"quarantine_head": _head_to_json(position.quarantine.head)}),
         **({"reads_again": True} if position.begun.reads_again else {}),
     }
+
+
+def _fingerprints(on: PlannedOn) -> str:
+    """In one field, because older versions refuse fields that they do not know, and only show this one."""
+    return on.schema_fingerprint + ("" if on.settings_fingerprint is None else _AND + on.settings_fingerprint)
 
 
 def _head_to_json(head: QuarantineHead) -> dict[str, Any]:
@@ -257,6 +263,7 @@ def _decode_v2(fields: dict[str, Any]) -> Position:
     for version in versions.values():
         _refuse_unknown(version if isinstance(version, dict) else {}, {"size", "etag"}, "file_versions.")
     marks_per = text(source, "marks_per") if "marks_per" in source else None
+    schema_fingerprint, has_settings, settings_fingerprint = text(fields, "schema_fingerprint").partition(_AND)
     position = Position(
         pipeline=text(fields, "pipeline"),
         sequence=integer(fields, "sequence", at_least=1),
@@ -272,9 +279,10 @@ def _decode_v2(fields: dict[str, Any]) -> Position:
         on=PlannedOn(
             table_id=text(fields, "table_id"),
             delta_version=integer(fields, "delta_version"),
-            schema_fingerprint=text(fields, "schema_fingerprint"),
+            schema_fingerprint=schema_fingerprint,
             add_path=text_or_none(fields, "add_path"),
             removed_path=text(fields, "removed_path") if "removed_path" in fields else None,
+            settings_fingerprint=settings_fingerprint if has_settings else None,
         ),
         begun=Begun(start_from=text_or_none(fields, "start_from"), reads_again=flag(fields, "reads_again")),
         seen=_seen(fields),

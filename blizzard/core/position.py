@@ -115,6 +115,9 @@ class PlannedOn:
     # rollback removed, if nothing was added since. It is not in the table, unless a RESTORE brought it back.
     add_path: str | None = None
     removed_path: str | None = None
+    # Of the settings that the newest batch was read under, if they were not the defaults. The files in progress may
+    # have been read under others before.
+    settings_fingerprint: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

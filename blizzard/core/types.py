@@ -233,6 +233,7 @@ class BatchResult:
 
     reports: tuple[TaskReport, ...] = field(default=())
     batch_id: str = ""  # of its ticket; the rows of its bad records carry it
+    ignores_undeclared: bool = False  # values without a column were dropped
 
     @property
     def slices(self) -> tuple[SliceReport, ...]:
@@ -275,6 +276,21 @@ class BatchResult:
     @property
     def undeclared(self) -> Tally:
         return reduce(Tally.merge, (report.undeclared for report in self.reports), NOTHING)
+
+    @property
+    def ignored(self) -> Tally:
+        """Values of good records that were dropped."""
+        return self.undeclared if self.ignores_undeclared else NOTHING
+
+    @property
+    def parsers(self) -> tuple[str, ...]:
+        """Which parsers read the lines, by name."""
+        return tuple(sorted({report.parser for report in self.reports} - {""}))
+
+    @property
+    def doubtful(self) -> int:
+        """Lines that the fast parser left to the reference."""
+        return sum(report.doubtful for report in self.reports)
 
     @property
     def cut_times(self) -> Tally:

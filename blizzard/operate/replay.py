@@ -19,13 +19,14 @@ from blizzard.errors import ConfigError, Refused
 from blizzard.faults import reach
 from blizzard.quarantine.ingestor import QuarantineIngestor
 from blizzard.quarantine.selected import replay_marks
-from blizzard.run.assemble import Assembly, Opened, layout_of_table, parse_policy, with_rescued_column
+from blizzard.run.assemble import Assembly, Opened, layout_of_table, parse_policy
 from blizzard.run.commit import Committing, new_run_id
 from blizzard.run.commit_queue import CommitQueue, ThreadBackground
 from blizzard.run.ingest import BatchIngest
 from blizzard.run.ports import NeverStop, Ports, Table
 from blizzard.run.recover import recover
 from blizzard.run.settings import RunSettings
+from blizzard.schema.evolve import with_rescued_column
 from blizzard.tasks.quarantine import Selection
 from blizzard.tasks.spec import TaskSpec
 
@@ -52,7 +53,8 @@ def replay_request(assembly: Assembly, opened: Opened, chosen: Selection) -> Rep
     if table is None:
         raise ConfigError(f"there is no Delta table at {assembly.request.table_root}", kind=Kind.TABLE_NOT_FOUND)
     assembly.check_for_writing(table)
-    if parse_policy(assembly.config).rescues:
+    parsing = parse_policy(assembly.config)
+    if parsing.rescues:
         table.add_columns(with_rescued_column(table.schema), pipeline=opened.pipeline)
     layout = layout_of_table(assembly.config, table)
     spec = assembly.task_spec(layout, pipeline=opened.pipeline, run_id=run_id, table=table)
@@ -65,6 +67,7 @@ def replay_request(assembly: Assembly, opened: Opened, chosen: Selection) -> Rep
         run_id=run_id,
         limits=assembly.config.batch_limits,
         scan_commits=assembly.config.checkpoint.scan_commits,
+        rename=parsing.rename,
     )
     return replay(ports, ingestor, settings, table, chosen)
 
@@ -88,7 +91,10 @@ def replay(
         committing, ports.background, ports.emit, planned_on=position.on.delta_version, max_inflight=1
     )
     ingest = BatchIngest(ports, settings, table, nothing_in_flight)
+    # The files in progress were read under other settings than these, perhaps: what the position says of them stays.
+    read_under = position.on.settings_fingerprint
     position, result = ingest.run(_PLAN, position, planned_ms=planned_ms)
+    position = replace(position, on=replace(position.on, settings_fingerprint=read_under))
     rows, still_bad = sum(f.rows for f in result.files), sum(f.rows for f in result.quarantine)
     if rows == 0:
         _forget(ingestor.spec, result)

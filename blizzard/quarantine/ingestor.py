@@ -32,7 +32,7 @@ class QuarantineIngestor:
         return 1
 
     def adopt(self, schema: DeltaSchema) -> None:
-        self.spec = replace(self.spec, layout=self.spec.layout.with_schema(schema))
+        self.spec = self.spec.with_schema(schema)
 
     def run(self, plan: BatchPlan, *, ticket: BatchTicket, stop: object) -> BatchResult:
         del plan, stop  # killing a replay does no harm

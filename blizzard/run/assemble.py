@@ -6,8 +6,7 @@ table is opened once and passed on.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +30,7 @@ from blizzard.run.commit_queue import ThreadBackground
 from blizzard.run.ports import Ingestor, Ports, StopRequest
 from blizzard.run.settings import RunSettings
 from blizzard.schema import DeltaSchema
-from blizzard.schema.evolve import RESCUED_COLUMN
+from blizzard.schema.evolve import with_rescued_column
 from blizzard.schema.fit import schema_differences
 from blizzard.schema.layout import TableLayout, apply_layout, layout_of
 from blizzard.source.cleaning import SourceCleaner
@@ -39,7 +38,8 @@ from blizzard.source.listed import ListedSource
 from blizzard.source.sample import Sample
 from blizzard.source.uri import default_pipeline
 from blizzard.store import open_store
-from blizzard.tasks.policy import ParsePolicy, Unknown
+from blizzard.tasks.column_settings import check_settings
+from blizzard.tasks.policy import Coercion, ParsePolicy, Unknown
 from blizzard.tasks.records import read_undeclared
 from blizzard.tasks.spec import TaskSpec
 from blizzard.tasks.stats import DEFAULT_INDEXED_COLUMNS
@@ -135,6 +135,7 @@ class Assembly:
 
     def check_for_writing(self, table: DeltaRsTable | None) -> None:
         """Raises if the table cannot be appended to with the given schema and layout, or cannot be made."""
+        parse_policy(self.config)  # report a mistake before anything is read
         if table is None:
             check_source_place(self.request)
             return
@@ -196,9 +197,10 @@ class Assembly:
             max_record_bytes=config.limits.max_record_bytes,
             indexed_columns=table.indexed_columns if table is not None else DEFAULT_INDEXED_COLUMNS,
             quarantine_root=request.quarantine_root,
-            parsing=parse_policy(config),
+            parsing=parse_policy(config, layout.record_schema),
+            parser=config.parser,
             bad=config.bad_policy,
-        )
+        ).with_schema(layout.schema)
 
     def replay_ingestor(self, spec: TaskSpec) -> QuarantineIngestor:
         """Records that fail again go back into quarantine, whatever the policy for a run is."""
@@ -226,12 +228,15 @@ class Assembly:
         )
 
     def settings(self, *, pipeline: str, run_id: str) -> RunSettings:
-        config = self.config
+        config, parsing = self.config, parse_policy(self.config)
         return RunSettings(
             pipeline=pipeline,
             run_id=run_id,
             limits=config.batch_limits,
             bad=config.bad_policy,
+            rename=parsing.rename,
+            ignores_undeclared=parsing.unknown is Unknown.IGNORE,
+            settings_fingerprint=parsing.fingerprint,
             max_quarantined=config.quarantine.max_records,
             rejects_overflow=config.quarantine.overflow == "reject",
             scan_commits=config.checkpoint.scan_commits,
@@ -268,25 +273,50 @@ def _require(place: DeltaRsPlace) -> DeltaRsTable:
     return table
 
 
-def parse_policy(config: Config) -> ParsePolicy:
+def parse_policy(config: Config, schema: DeltaSchema | None = None) -> ParsePolicy:
+    """What lines become. `schema` is what is read from the records, if it is known: the settings of columns are checked
+    against it."""
     if config.evolution == "widen":
         raise ConfigError(
             "schema.evolution widen needs a committer that can change the type of a column, which delta-rs cannot; use"
             " add_columns, and widen the column with Spark",
             kind=Kind.NOT_BUILT,
         )
-    return ParsePolicy(
+    renamed = config.columns.get("schema.rename")
+    policy = ParsePolicy(
         json_in_strings=config.schema.json_in_strings == "keep",
         unknown=_UNKNOWN[config.evolution],
         rescue_values=config.bad_records.policy == "rescue",
+        exact_timestamps=config.schema.timestamps == "exact",
+        formats=dict(config.columns.get("schema.formats", {})),
+        coerce={path: _coercions(names) for path, names in config.columns.get("schema.coerce", {}).items()},
+        rename=config.schema.rename if renamed is None else {path: _one_name(n) for path, n in renamed.items()},
     )
+    if schema is not None:
+        check_settings(policy, schema)
+    return policy
+
+
+def _coercions(names: tuple[str, ...]) -> frozenset[Coercion]:
+    known = [coercion.value for coercion in Coercion]
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"schema.coerce takes {', '.join(known)}, not {name!r}")
+    return frozenset(map(Coercion, names))
+
+
+def _one_name(names: tuple[str, ...]) -> str:
+    if len(names) > 1:
+        raise ConfigError(f"schema.rename gives a field one name, not {', '.join(names)}")
+    return names[0]
 
 
 def layout_of_new_table(config: Config, schema: DeltaSchema) -> TableLayout:
+    policy = parse_policy(config, schema)
     layout = apply_layout(
         schema, partition_by=config.table.partition_by or (), provenance=config.table.provenance or ()
     )
-    return layout.with_schema(with_rescued_column(layout.schema)) if parse_policy(config).rescues else layout
+    return layout.with_schema(with_rescued_column(layout.schema)) if policy.rescues else layout
 
 
 def layout_of_table(config: Config, table: DeltaRsTable) -> TableLayout:
@@ -296,18 +326,6 @@ def layout_of_table(config: Config, table: DeltaRsTable) -> TableLayout:
         partition_by=config.table.partition_by,
         provenance=config.table.provenance,
     )
-
-
-def with_rescued_column(schema: DeltaSchema) -> DeltaSchema:
-    for column in schema["fields"]:
-        if column["name"].lower() == RESCUED_COLUMN:
-            if (column["name"], column["type"], column["nullable"]) != (RESCUED_COLUMN, "string", True):
-                raise SchemaError(
-                    f"the column {column['name']} must be a nullable STRING {RESCUED_COLUMN} to rescue into"
-                )
-            return schema
-    rescued: Mapping[str, Any] = {"name": RESCUED_COLUMN, "type": "string", "nullable": True, "metadata": {}}
-    return {"type": "struct", "fields": [*copy.deepcopy(schema["fields"]), rescued]}
 
 
 def _check_given_schema(given: DeltaSchema | None, layout: TableLayout, config: Config) -> None:

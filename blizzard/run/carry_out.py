@@ -16,7 +16,6 @@ from blizzard.run.assemble import (
     layout_of_new_table,
     layout_of_table,
     parse_policy,
-    with_rescued_column,
 )
 from blizzard.run.commit_queue import ThreadBackground
 from blizzard.run.discover import NO_FILE_MATCHES
@@ -25,6 +24,7 @@ from blizzard.run.infer import infer_from_sample
 from blizzard.run.ports import NeverStop, StopRequest
 from blizzard.run.preview import NothingRead, plan_nothing, plan_run
 from blizzard.schema import DeltaSchema
+from blizzard.schema.evolve import with_rescued_column
 from blizzard.schema.fit import fingerprint
 from blizzard.schema.layout import TableLayout
 

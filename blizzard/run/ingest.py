@@ -9,7 +9,7 @@ from dataclasses import replace
 from blizzard.core.bad import find_excess
 from blizzard.core.events import ColumnsAdded, Ingested, Noted, Rejected, UnknownFields, Warned
 from blizzard.core.kinds import Kind
-from blizzard.core.lists import some
+from blizzard.core.lists import count, some
 from blizzard.core.position import Position
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, TaskFailure, TaskReport
 from blizzard.errors import (
@@ -27,7 +27,7 @@ from blizzard.run.commit_queue import CommitQueue, StopOfBatch
 from blizzard.run.ports import Ports, Table
 from blizzard.run.settings import RunSettings
 from blizzard.schema import show_path
-from blizzard.schema.evolve import Evolution, evolve_schema
+from blizzard.schema.evolve import RESCUED_COLUMN, Evolution, evolve_schema
 
 # Every round adds a column. Data with a fixed set of fields never needs this many rounds.
 _MAX_ROUNDS = 50
@@ -47,6 +47,8 @@ class BatchIngest:
         self._ports, self._settings, self._table, self._commits = ports, settings, table, commits
         self._stop = StopOfBatch(stop=ports.stop, commits=commits)
         self._unknown: set[str] = set()  # fields that were reported
+        self._cut: set[str] = set()  # columns whose cut times were reported
+        self._refused: set[str] = set()  # fields that were reported because they cannot become columns
 
     def run(self, plan: BatchPlan, position: Position, *, planned_ms: int) -> tuple[Position, BatchResult]:
         """The result, and the position before it, with the schema fingerprint that the files were written under."""
@@ -56,6 +58,7 @@ class BatchIngest:
             table_id=position.on.table_id,
             batch_id=new_batch_id(),
         )
+        self._warn_of_other_settings(position)
         started = time.monotonic()
         result = self._read(plan, ticket)
         for _ in range(_MAX_ROUNDS):
@@ -73,10 +76,27 @@ class BatchIngest:
         self._ports.emit(Ingested(result=result, seconds=time.monotonic() - started))
         self._ports.stop.batch_ended()
         self._note_unknown(result)
+        self._note_cut(result)
         # The fingerprint of the files, not of the table: the table may have changed while they were written.
         written_under = self._ports.ingestor.schema_fingerprint
-        result = replace(self._within_limits(result), batch_id=ticket.batch_id)
-        return replace(position, on=replace(position.on, schema_fingerprint=written_under)), result
+        result = replace(
+            self._within_limits(result),
+            batch_id=ticket.batch_id,
+            ignores_undeclared=self._settings.ignores_undeclared,
+        )
+        read_under = self._settings.settings_fingerprint
+        on = replace(position.on, schema_fingerprint=written_under, settings_fingerprint=read_under)
+        return replace(position, on=on), result
+
+    def _warn_of_other_settings(self, position: Position) -> None:
+        """After the batch the position has these settings, so this is said once."""
+        begun = [path for path, progress in position.marks.in_progress.items() if progress.records]
+        if begun and position.on.settings_fingerprint != self._settings.settings_fingerprint:
+            self._warn(
+                f"the settings that decide what a line becomes (schema.*, bad_records.policy) are not those under which"
+                f" the first lines of these files were read: {some(sorted(begun), _MAX_NAMES)}. The rest is read under"
+                f" the new ones."
+            )
 
     def _read(self, plan: BatchPlan, ticket: BatchTicket) -> BatchResult:
         result = self._ports.ingestor.run(plan, ticket=ticket, stop=self._stop)
@@ -88,9 +108,11 @@ class BatchIngest:
         observed = [r.observed for r in result.reports if r.observed is not None]
         if not observed:
             return False
-        evolution = evolve_schema(self._table.schema, observed)
-        if evolution.refused:
-            self._warn(f"fields that cannot become columns are ignored: {some(evolution.refused, _MAX_NAMES)}")
+        evolution = evolve_schema(self._table.schema, observed, self._settings.rename)
+        refused = [name for name in evolution.refused if name not in self._refused][: _MAX_NAMES - len(self._refused)]
+        if refused:
+            self._refused.update(refused)
+            self._warn(f"fields that cannot become columns go to {RESCUED_COLUMN}: {some(refused, _MAX_NAMES)}")
         if not evolution.added:
             return False
         _refuse_endless(evolution)
@@ -115,6 +137,18 @@ class BatchIngest:
             self._unknown.update(new)
             self._ports.emit(UnknownFields(names=tuple(new)))
             self._warn(f"the table has no column for these fields: {some(new, _MAX_NAMES)}")
+
+    def _note_cut(self, result: BatchResult) -> None:
+        for path in result.cut_times.paths:
+            column, cut = show_path(path), result.cut_times.counts[path]
+            if column not in self._cut and len(self._cut) < _MAX_NAMES:
+                self._cut.add(column)
+                self._ports.emit(
+                    Noted(
+                        message=f"{column}: {count(cut, 'timestamp')} had digits beyond a microsecond; they were cut"
+                        f" (schema.timestamps: exact makes them bad)"
+                    )
+                )
 
     def _warn(self, message: str) -> None:
         self._ports.emit(Warned(message=message))

@@ -9,6 +9,7 @@ from blizzard.core.late import LatePolicy
 from blizzard.core.plan import Limits
 from blizzard.core.recover import StartFrom
 from blizzard.run.after_ingest import Cleaning
+from blizzard.schema.names import Rename
 
 COMMIT_ATTEMPTS = 8
 
@@ -19,6 +20,9 @@ class RunSettings:
     run_id: str
     limits: Limits
     bad: BadPolicy = field(default_factory=BadPolicy)
+    rename: Rename = None  # new names for new columns
+    ignores_undeclared: bool = False  # fields without a column are dropped
+    settings_fingerprint: str | None = None  # of what decides what a line becomes; None: the defaults
     max_quarantined: int | None = None
     rejects_overflow: bool = False  # True: bad records beyond max_quarantined are dropped; False: the run stops
     scan_commits: int = 100

@@ -21,10 +21,12 @@ from blizzard.core.events import (
     Waited,
 )
 from blizzard.core.kinds import CommitKind
+from blizzard.core.tally import Tally
+from blizzard.schema import show_path
 from blizzard.text.json import json_text
 
 # Written as they are, not redacted: scripts decide by them, and none of them comes from a secret.
-_OURS = ("status", "error_kind", "attempt", "pipeline", "recovery")
+_OURS = ("status", "error_kind", "attempt", "pipeline", "recovery", "parser")
 _MAX_NAMES = 20
 
 
@@ -50,6 +52,11 @@ class Summary:
     rescued_records: int = 0
     bad_files: int = 0
     unknown_fields: list[str] = field(default_factory=list)  # the first 20
+    ignored_values: int = 0  # of good records, dropped because they have no column (schema.evolution ignore)
+    ignored_fields: dict[str, int] = field(default_factory=dict)  # how many of them by field, the first 20
+    cut_timestamps: dict[str, int] = field(default_factory=dict)  # times cut to microseconds, by column
+    parser: str | None = None  # native, pyarrow or reference; several are joined by +
+    doubtful_lines: int = 0  # lines that the fast parser left to the reference
     added_columns: list[str] = field(default_factory=list)
     late_files: int = 0
     rewritten_files: int = 0
@@ -111,6 +118,20 @@ class Summary:
         self.rescued_records += result.rescued
         self.quarantined += sum(f.rows for f in result.quarantine)
         self.bytes_read += result.bytes_read
+        self.ignored_values += result.ignored.total
+        self._add(self.ignored_fields, result.ignored)
+        self._add(self.cut_timestamps, result.cut_times)
+        parsers = {*(self.parser or "").split("+"), *result.parsers} - {""}
+        self.parser = "+".join(sorted(parsers)) or None
+        self.doubtful_lines += result.doubtful
+
+    @staticmethod
+    def _add(counts: dict[str, int], more: Tally) -> None:
+        """What is beyond the first 20 names is in no count but the total."""
+        for path in more.paths:
+            name = show_path(path)
+            if name in counts or len(counts) < _MAX_NAMES:
+                counts[name] = counts.get(name, 0) + more.counts[path]
 
     def to_json(self) -> str:
         return json_text(self.to_dict(), verbatim=_OURS)

@@ -12,6 +12,7 @@ from blizzard.core.events import CommitFailed, Committed, Discovered, Event, Fai
 from blizzard.core.kinds import CommitKind
 from blizzard.core.paths import Path, metric_of
 from blizzard.core.position import Position
+from blizzard.schema import show_path
 from blizzard.store.outputs import open_output
 
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
@@ -39,6 +40,20 @@ class Metrics:
         self._files = self._counter("files_finished", "Source files of which the last line is committed.")
         self._bad = self._counter("bad_records", "Records that are not valid: quarantined, dropped or rejected.")
         self._bad_files = self._counter("bad_files", "Source files that could not be read to their end, or not at all.")
+        self._ignored = self._counter("ignored_values", "Values of good records dropped because they have no column.")
+        self._doubtful = self._counter("doubtful_lines", "Lines that the fast parser left to the reference.")
+        self._cut = Counter(
+            "blizzard_cut_timestamps",
+            "Times with digits beyond a microsecond, which were cut.",
+            ("pipeline", "column"),
+            registry=self.registry,
+        )
+        self._parser = Gauge(
+            "blizzard_parser_info",
+            "Which parsers have read the lines of this run; the value is always 1.",
+            ("pipeline", "parser"),
+            registry=self.registry,
+        )
         self._errors = Counter(
             "blizzard_errors",
             "Runs, or cycles of a run that follows, that ended in an error.",
@@ -147,6 +162,12 @@ class Metrics:
         self._bytes.inc(result.bytes_read)
         self._files.inc(len(finished))
         self._bad.inc(result.bad)
+        self._ignored.inc(result.ignored.total)
+        self._doubtful.inc(result.doubtful)
+        for path, cut in result.cut_times.counts.items():
+            self._cut.labels(self._pipeline, show_path(path) if path else "others").inc(cut)
+        for parser in result.parsers:
+            self._parser.labels(self._pipeline, parser).set(1)
         self._bad_files.inc(sum(s.broken is not None for s in finished))
         self._set_position(position)
         self._set(self._payload, committed.payload_bytes)

@@ -10,7 +10,6 @@ import pickle
 import re
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -80,7 +79,7 @@ class SparkIngestor:
         return fingerprint(self._spec.layout.schema)
 
     def adopt(self, schema: DeltaSchema) -> None:
-        self._spec = replace(self._spec, layout=self._spec.layout.with_schema(schema))
+        self._spec = self._spec.with_schema(schema)
 
     def run(self, plan: BatchPlan, *, ticket: BatchTicket, stop: StopSignal) -> BatchResult:
         job = _Job(self._session.get(), self._spec, plan, ticket)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from blizzard.schema import ColumnPath, DeltaType
@@ -54,6 +56,17 @@ class ParsePolicy:
     def rescues(self) -> bool:
         """Whether the rows get the column `_rescued_data`."""
         return self.rescue_values or self.unknown is Unknown.RESCUE or self.keeps_rest
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Changes with every setting that decides what a line becomes. None: all of them are the defaults."""
+        if replace(self, keeps_rest=False) == ParsePolicy():
+            return None
+        rename = self.rename if isinstance(self.rename, str | None) else sorted((*self.rename.items(),))
+        coerce = sorted((path, sorted(coercions)) for path, coercions in self.coerce.items())
+        flags = [self.json_in_strings, self.unknown.value, self.rescue_values, self.exact_timestamps]
+        said = [*flags, sorted(self.formats.items()), coerce, rename]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:8]
 
     def coercions(self, path: ColumnPath, data_type: DeltaType) -> frozenset[Coercion]:
         """Of this column. In a STRING column an empty text is a value, unless the column itself is named."""

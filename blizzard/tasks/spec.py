@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from blizzard.core.bad import BadPolicy
+from blizzard.schema import DeltaSchema
+from blizzard.schema.evolve import has_rescued_column
 from blizzard.schema.layout import TableLayout
 from blizzard.store import open_store
 from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.files import Store
-from blizzard.tasks.policy import ParsePolicy
+from blizzard.tasks.policy import ParsePolicy, Unknown
 
 _BLOCK_BYTES = 4 * 1024 * 1024
 
@@ -34,6 +36,13 @@ class TaskSpec:
     source_access: Access = NO_ACCESS
     table_access: Access = NO_ACCESS
     quarantine_access: Access | None = None  # None: the same as for the table
+
+    def with_schema(self, schema: DeltaSchema) -> TaskSpec:
+        """The same task for the table as it is now. Where it has `_rescued_data`, what has no column goes there."""
+        keeps_rest = self.parsing.unknown is Unknown.REPORT and has_rescued_column(schema)
+        return replace(
+            self, layout=self.layout.with_schema(schema), parsing=replace(self.parsing, keeps_rest=keeps_rest)
+        )
 
     @property
     def source(self) -> Store:

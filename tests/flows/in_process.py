@@ -37,6 +37,7 @@ from blizzard.schema.layout import TableLayout, layout_of
 from blizzard.schema.load import load_schema
 from blizzard.source.listed import ListedSource
 from blizzard.source.uri import locate_source
+from blizzard.tasks.policy import Unknown
 from blizzard.tasks.spec import TaskSpec
 from blizzard.tasks.task import run_task
 from tests.ingesting import DDL, commit_actions, write_ids
@@ -73,7 +74,7 @@ class InProcessIngestor:
         return self.slots
 
     def adopt(self, schema: DeltaSchema) -> None:
-        self.spec = replace(self.spec, layout=self.spec.layout.with_schema(schema))
+        self.spec = self.spec.with_schema(schema)
 
     def run(self, plan: BatchPlan, *, ticket: BatchTicket, stop: StopRequest) -> BatchResult:
         del stop
@@ -209,7 +210,7 @@ class Flow:
             max_record_bytes=1 << 20,
             indexed_columns=32,
         )
-        return replace(spec, **changes)
+        return replace(spec, **changes).with_schema(spec.layout.schema)
 
     def run(
         self,
@@ -251,6 +252,9 @@ class Flow:
             run_id=f"run{self.runs}",
             limits=limits or Limits(),
             bad=bad or BadPolicy(),
+            rename=ingestor.spec.parsing.rename,
+            ignores_undeclared=ingestor.spec.parsing.unknown is Unknown.IGNORE,
+            settings_fingerprint=ingestor.spec.parsing.fingerprint,
         )
         target = table if place is None else place.open()
         if plans_only:

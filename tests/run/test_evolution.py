@@ -16,7 +16,7 @@ from blizzard.core.log import pipelines_of
 from blizzard.core.plan import Limits
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import BadData, Temporary
-from blizzard.run.assemble import with_rescued_column
+from blizzard.schema.evolve import with_rescued_column
 from blizzard.schema.fit import fingerprint
 from blizzard.tasks.policy import ParsePolicy, Unknown
 from tests.flows.in_process import Flow, actions_of, newest
