@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 import pyarrow.parquet as pq
@@ -22,6 +22,11 @@ DEFAULT_INDEXED_COLUMNS = 32
 _PREFIX_CHARS = 32
 _LAST_CHAR = "\U0010ffff"
 _NO_BOUNDS = ("array", "map", "binary")
+# A footer has no bounds of a column with a longer text.
+FOOTER_TEXT_BYTES = 4096
+
+# By column and row group: the smallest and the largest text.
+LongTexts: TypeAlias = dict[tuple[tuple[str, ...], int], tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,12 +82,12 @@ def file_stats(
     footer: pq.FileMetaData,
     leaves: Sequence[Leaf],
     nested_nulls: Mapping[tuple[str, ...], int],
-    text_bounds: Mapping[tuple[str, ...], tuple[str, str]],
+    long_texts: LongTexts,
 ) -> str:
     """The `stats` of one Add action.
 
-    `nested_nulls` counts the null arrays and maps, which no footer has. `text_bounds` are the bounds of the string
-    columns: a footer leaves out bounds over 4 KiB, and delta-rs's reader takes a missing bound for "no such row".
+    `nested_nulls` counts the null arrays and maps, which no footer has. `long_texts` are the bounds that a footer
+    leaves out for their length: delta-rs's reader takes a missing bound for "no such row".
     """
     lows: dict[str, Any] = {}
     highs: dict[str, Any] = {}
@@ -96,8 +101,10 @@ def file_stats(
         chunks = [footer.row_group(g).column(leaf.parquet_column).statistics for g in range(footer.num_row_groups)]
         if all(c is not None and c.has_null_count for c in chunks):
             _put(nulls, leaf.path, sum(c.null_count for c in chunks))
-        is_text = leaf.type_name == "string"
-        bounds = _short(text_bounds.get(leaf.path)) if is_text else _bounds(chunks, leaf.type_name)
+        if leaf.type_name == "string":
+            bounds = _text_bounds(chunks, [long_texts.get((leaf.path, g)) for g in range(len(chunks))])
+        else:
+            bounds = _bounds(chunks, leaf.type_name)
         if bounds is not None:
             _put(lows, leaf.path, bounds[0])
             _put(highs, leaf.path, bounds[1])
@@ -118,8 +125,19 @@ def _bounds(chunks: Sequence[Any], type_name: str) -> tuple[Any, Any] | None:
     return low, high
 
 
-def _short(bounds: tuple[str, str] | None) -> tuple[str, str] | None:
-    return None if bounds is None else (bounds[0][:_PREFIX_CHARS], upper_prefix(bounds[1]))
+def _text_bounds(chunks: Sequence[Any], long: Sequence[tuple[str, str] | None]) -> tuple[str, str] | None:
+    """None if the column holds nothing but nulls."""
+    found = []
+    for chunk, ends in zip(chunks, long, strict=True):
+        if ends is not None:
+            found.append(ends)
+        elif chunk is not None and chunk.has_min_max:
+            found.append((chunk.min, chunk.max))
+        elif chunk is None or chunk.num_values > 0:
+            raise RuntimeError("the footer has no bounds of a column without a long text")
+    if not found:
+        return None
+    return min(low for low, _ in found)[:_PREFIX_CHARS], upper_prefix(max(high for _, high in found))
 
 
 def upper_prefix(text: str) -> str:

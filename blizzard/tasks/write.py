@@ -21,7 +21,7 @@ from blizzard.core.types import DataFile
 from blizzard.faults import reach
 from blizzard.store.files import Sink, Store
 from blizzard.tasks.partitions import PartitionValues, partition_folder
-from blizzard.tasks.stats import Leaf, file_stats
+from blizzard.tasks.stats import FOOTER_TEXT_BYTES, Leaf, LongTexts, file_stats
 
 # Arrow bytes per row group: large enough to compress well, small enough for a worker's memory.
 _ROW_GROUP_BYTES = 32 * 1024 * 1024
@@ -146,7 +146,8 @@ class _OpenFile:
         self._name = name
         self._footers: list[pq.FileMetaData] = []
         self._nulls: dict[tuple[str, ...], int] = {}
-        self._bounds: dict[tuple[str, ...], tuple[str, str]] = {}
+        self._long_texts: LongTexts = {}
+        self._row_groups = 0
         self._sink = store.create(name)
         try:
             self._writer = pq.ParquetWriter(
@@ -171,13 +172,12 @@ class _OpenFile:
             if leaf.parquet_column is None:
                 self._nulls[leaf.path] = self._nulls.get(leaf.path, 0) + _column(table, leaf.path).null_count
             elif leaf.type_name == "string":
-                self._widen(leaf.path, pc.min_max(_column(table, leaf.path)))
-
-    def _widen(self, path: tuple[str, ...], found: Any) -> None:
-        low, high = found["min"].as_py(), found["max"].as_py()
-        if low is not None:
-            old_low, old_high = self._bounds.get(path, (low, high))
-            self._bounds[path] = (min(low, old_low), max(high, old_high))
+                column = _column(table, leaf.path)
+                # Looking at the lengths costs a tenth of comparing the texts, which the footer has done.
+                if (pc.max(pc.binary_length(column)).as_py() or 0) > FOOTER_TEXT_BYTES:
+                    ends = pc.min_max(column)
+                    self._long_texts[leaf.path, self._row_groups] = ends["min"].as_py(), ends["max"].as_py()
+        self._row_groups += 1
 
     def close(self, leaves: Sequence[Leaf]) -> DataFile:
         self._writer.close()
@@ -188,7 +188,7 @@ class _OpenFile:
             path=self._name,
             size_bytes=size_bytes,
             rows=footer.num_rows,
-            stats=file_stats(footer, leaves, self._nulls, self._bounds),
+            stats=file_stats(footer, leaves, self._nulls, self._long_texts),
             modified_ms=time.time_ns() // 1_000_000,
         )
 
@@ -237,7 +237,13 @@ def _repeating(values: Any, path: str) -> Iterator[str]:
     elif pa.types.is_list(kind):
         yield from _repeating(values.flatten()[:_SAMPLE_ROWS], f"{path}.list.element")
     elif not pa.types.is_boolean(kind) and len(values):
-        share = pc.count_distinct(values, mode="all").as_py() / len(values)
         # A string costs more to write than its index. A number hardly does, so numbers must repeat a lot.
-        if share <= (0.5 if pa.types.is_string(kind) or pa.types.is_binary(kind) else 0.02):
+        share = 0.5 if pa.types.is_string(kind) or pa.types.is_binary(kind) else 0.02
+        if _has_at_most(values, int(share * len(values))):
             yield path
+
+
+def _has_at_most(values: Any, count: int) -> bool:
+    """Whether there are no more different values than this. A few of them tell of most numbers that there are."""
+    few = values.slice(0, 4 * count + 1)
+    return all(pc.count_distinct(part, mode="all").as_py() <= count for part in (few, values))

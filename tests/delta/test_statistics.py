@@ -131,6 +131,16 @@ def test_strings_over_four_kilobytes_have_bounds_though_the_footer_has_none(tmp_
     assert stats["nullCount"] == {"c": 1}
 
 
+@pytest.mark.usefixtures("_group_per_write")
+@pytest.mark.parametrize("size", [4095, 4096, 4097])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_strings_of_about_four_kilobytes_have_bounds_in_any_row_group(tmp_path: Path, size: int, place: int) -> None:
+    groups: list[list[str | None]] = [["m"], [None, "n"], ["", "o"]]
+    groups[place] += ["x" * size, "é" * (size // 2)]
+    _, stats = write_groups(tmp_path, "STRING", *groups)
+    assert (stats["minValues"]["c"], stats["maxValues"]["c"]) == ("", "é" * 32 + LAST)
+
+
 @pytest.mark.parametrize(
     "text",
     [
