@@ -55,10 +55,10 @@ def _default_out(options: argparse.Namespace) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     add = parser.add_argument
-    add("--data-dir", default=os.path.join(_HERE, "data"), help="data sets and scratch space (about 1.5 GB and 3 GB)")
+    add("--data-dir", default=os.path.join(_HERE, "data"), help="data sets and scratch space (about 2 GB and 3 GB)")
     add("--rounds", type=int, default=3)
     add("--datasets", default="all", help=f"'all', 'none' or some of {','.join(DATASETS)}")
-    add("--contenders", default="all", help=f"'all' or some of {','.join(BUILT_IN)} and external names")
+    add("--contenders", default="default", help=f"'all' or some of {','.join(BUILT_IN)} and external names")
     add("--scenarios", nargs="?", const="all", default="none", help=f"also some or all of {','.join(SCENARIOS)}")
     add("--scale", type=float, default=1.0, help="shrink every data set: for trying things out, not for numbers")
     add("--names", type=int, default=FULL_NAMES, help="names in the scenario 'plan'")
@@ -81,7 +81,8 @@ def _contenders(options: argparse.Namespace) -> tuple[str | External, ...]:
         if contender.name in known:
             raise UsageError(f"there are two contenders called {contender.name}")
         known[contender.name] = contender
-    return tuple(known[name] for name in _chosen(options.contenders, tuple(known), "contender"))
+    wanted = "all" if options.contenders == "default" else options.contenders
+    return tuple(known[name] for name in _chosen(wanted, tuple(known), "contender"))
 
 
 def _chosen(text: str, known: tuple[str, ...], what: str) -> tuple[str, ...]:
@@ -99,6 +100,7 @@ def _measure_datasets(
 ) -> Iterator[Results]:
     settings = Settings(
         contenders=contenders,
+        by_dataset=options.contenders == "default",
         rounds=options.rounds,
         scratch=_scratch(options),
         time_limit_s=options.time_limit,
@@ -117,7 +119,7 @@ def _measure_scenarios(options: argparse.Namespace, names: tuple[str, ...]) -> I
         scratch=_scratch(options),
         date=options.date,
         time_limit_s=max(3600.0, options.time_limit),
-        huge=lambda: _prepared(options, "huge"),
+        prepared=lambda name: _prepared(options, name),
     )
     for name in names:
         started = time.monotonic()

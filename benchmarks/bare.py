@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from benchmarks.contenders.play import Said
 from blizzard.config.load import make_config
 from blizzard.core.plan import Limits, is_drained, plan_batch
 from blizzard.core.position import Marks, advance_mark, apply_reports, prune_finished
@@ -39,15 +40,21 @@ def make_spec(source: str, table: str, ddl: str) -> TaskSpec:
     )
 
 
-def drain(source: str, *, slots: int, run: Runner) -> int:
-    """Plan and run batch after batch until everything listed is finished; the rows read."""
+def drain(source: str, *, slots: int, run: Runner) -> list[TaskReport]:
+    """Plan and run batch after batch until everything listed is finished."""
     listing = list_source(locate_source(source, None))
-    position, rows = Marks(), 0
+    position, reports = Marks(), list[TaskReport]()
     while not is_drained(position, listing):
         plan = plan_batch(position, listing, UNHURRIED, slots=slots)
         result = BatchResult(reports=run(plan.tasks))
         if result.failure is not None:
             raise RuntimeError(f"{result.failure.path}: {result.failure.message}")
-        rows += result.rows
+        reports += result.reports
         position = prune_finished(advance_mark(apply_reports(position, result.slices), plan.frontier))
-    return rows
+    return reports
+
+
+def said_by(reports: Sequence[TaskReport], *, rows: int) -> Said:
+    """Several parsers, if the tasks of one run did not have the same one."""
+    parsers = sorted({report.parser for report in reports if report.parser})
+    return Said(rows=rows, parser=" and ".join(parsers) or None, doubtful=sum(r.doubtful for r in reports))

@@ -47,7 +47,7 @@ def _panel(dataset: DataSetResult, top: int, parts: list[str]) -> int:
     for contender, seconds in timed:
         y += _STEP
         width = max(1, round(_ROOM * fastest / seconds))
-        kind = "ours" if contender == SUBJECT else "floor" if contender == "floor" else "other"
+        kind = "ours" if contender.startswith(SUBJECT) else "floor" if contender == "floor" else "other"
         left = _MARGIN + _LABEL
         parts.append(_text(left - 10, y + 13, contender, "end"))
         parts.append(f'<rect class="{kind}" x="{left}" y="{y}" width="{width}" height="{_BAR}" rx="3"/>')

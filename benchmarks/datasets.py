@@ -17,10 +17,12 @@ from typing import Any
 
 from isal import igzip
 
-from benchmarks import generators
+from benchmarks import events, generators
 from benchmarks.generators import Generator
+from benchmarks.shapes import SHAPES
+from blizzard.schema.load import load_schema
 
-FORMAT = 1  # raise it when a generator's output changes
+FORMAT = 2  # raise it when a generator's output changes
 FILE_PATTERN = "*.ndjson.gz"  # of every data set
 _MANIFEST = "_manifest.json"  # begins with "_": no reader takes it for data
 _SEGMENT_RECORDS = 50_000
@@ -29,7 +31,11 @@ _GENERATORS: dict[str, Generator] = {
     "nested": generators.nested_lines,
     "flat": generators.flat_lines,
     "wide": generators.wide_lines,
+    "events": events.event_lines,
+    **{name: shape.lines for name, shape in SHAPES.items()},
 }
+# Those that a bar needs. The others take minutes on a large set.
+_PEERS = ("blizzard", "floor", "structured_streaming", "duckdb")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +49,7 @@ class DataSet:
     files: int
     records_per_file: int
     nullable: tuple[str, ...] = ()  # top-level columns with nulls; every other one has a value in every record
+    contenders: tuple[str, ...] = _PEERS  # unless the command line names others
 
     @property
     def rows(self) -> int:
@@ -69,6 +76,7 @@ DATASETS: dict[str, DataSet] = {
             files=16,
             records_per_file=250_000,
             nullable=("note",),
+            contenders=(*_PEERS, "blizzard_pyarrow", "spark_read_json", "polars"),
         ),
         DataSet(
             name="small",
@@ -87,6 +95,7 @@ DATASETS: dict[str, DataSet] = {
             files=1,
             records_per_file=4_000_000,
             nullable=("note",),
+            contenders=("blizzard", "floor", "duckdb"),
         ),
         DataSet(
             name="wide",
@@ -105,7 +114,30 @@ DATASETS: dict[str, DataSet] = {
             files=8,
             records_per_file=312_500,
         ),
+        DataSet(
+            name="events",
+            title="a real-world mix: 118 columns, nested and mixed ones among them, of which a record has 17 to 48",
+            lines="events",
+            ddl=events.ddl(),
+            files=8,
+            records_per_file=21_000,
+            nullable=tuple(f["name"] for f in load_schema(events.ddl())["fields"] if f["name"] not in events.ALWAYS),
+        ),
     )
+}
+# Measured by blizzard's own task alone, see shapes.py.
+SHAPE_SETS: dict[str, DataSet] = {
+    shape.name: DataSet(
+        name=shape.name,
+        title=shape.title,
+        lines=shape.name,
+        ddl=shape.ddl,
+        files=4,
+        records_per_file=62_500,
+        nullable=("note",),
+        contenders=(),
+    )
+    for shape in SHAPES.values()
 }
 
 
@@ -126,7 +158,8 @@ class Prepared:
 
 def prepare(name: str, data_dir: str, *, scale: float = 1.0, cores: int = 1) -> Prepared:
     """The data set, from disk if it is there as wanted, else written now."""
-    dataset = DATASETS[name] if scale == 1 else DATASETS[name].scaled(scale)
+    whole = DATASETS[name] if name in DATASETS else SHAPE_SETS[name]
+    dataset = whole if scale == 1 else whole.scaled(scale)
     folder = os.path.join(data_dir, name if scale == 1 else f"{name}-x{scale:g}")
     wanted = _manifest_key(dataset, scale)
     manifest = _read_manifest(folder)
@@ -143,6 +176,7 @@ def prepare(name: str, data_dir: str, *, scale: float = 1.0, cores: int = 1) -> 
 
 def _manifest_key(dataset: DataSet, scale: float) -> str:
     parameters = {"format": FORMAT, "scale": scale, **asdict(dataset)}
+    parameters.pop("contenders")  # who reads it changes nothing in it
     return hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()
 
 

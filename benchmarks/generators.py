@@ -47,7 +47,7 @@ def nested_lines(first_id: int, count: int) -> Iterator[str]:
             b >>= 13
         user, country = a >> 2 & 0xFFFFF, _COUNTRIES[a >> 47 & 7]
         yield (
-            f'{{"id":{record_id},"ts":"{_timestamp(record_id, a >> 22)}","kind":"{_KINDS[a >> 42 & 3]}",'
+            f'{{"id":{record_id},"ts":"{timestamp(record_id, a >> 22)}","kind":"{_KINDS[a >> 42 & 3]}",'
             f'"user":{{"id":{user},"name":"{_NAMES[a >> 44 & 7]} {user % 9973}","country":"{country}"}},'
             f'"items":[{",".join(items)}],"total":{total / 100},"tax":{total * 19 // 100 / 100},'
             f'"note":{_NOTES[a >> 50 & 7]}}}\n'
@@ -59,14 +59,14 @@ def flat_lines(first_id: int, count: int) -> Iterator[str]:
     for record_id in range(first_id, first_id + count):
         a, b = bits(64), bits(64)
         yield (
-            f'{{"id":{record_id},"ts":"{_timestamp(record_id, a)}","device":"device-{a >> 20 & 0xFFFFF:07x}",'
+            f'{{"id":{record_id},"ts":"{timestamp(record_id, a)}","device":"device-{a >> 20 & 0xFFFFF:07x}",'
             f'"region":"{_COUNTRIES[a >> 40 & 7].lower()}-{a >> 43 & 3}","status":{200 + (a >> 45 & 255)},'
             f'"bytes_sent":{b & 0xFFFFFFF},"duration_ms":{(b >> 28 & 0xFFFFF) / 1000},"ratio":{(b >> 48) / 65536},'
             f'"ok":{"true" if a >> 53 & 7 else "false"},"path":"/{_WORDS[a >> 56 & 7]}/{_WORDS[a >> 59 & 7]}"}}\n'
         )
 
 
-def _timestamp(record_id: int, noise: int) -> str:
+def timestamp(record_id: int, noise: int) -> str:
     """RFC 3339 with microseconds, a second further with every record, four weeks round."""
     minute, second = divmod(record_id, 60)
     hour, minute = divmod(minute, 60)
@@ -102,6 +102,6 @@ _WIDE_VALUES: dict[str, Callable[[int], str]] = {
     "DECIMAL(12,2)": lambda noise: f"{noise >> 4}.{noise % 100:02d}",
     "STRING": lambda noise: f'"{_WORDS[noise & 7]} {noise >> 16:04x}"',
     "BOOLEAN": lambda noise: "true" if noise & 1 else "false",
-    "TIMESTAMP": lambda noise: f'"{_timestamp(noise & 0xFFFFFF, noise)}"',
+    "TIMESTAMP": lambda noise: f'"{timestamp(noise & 0xFFFFFF, noise)}"',
     "DATE": lambda noise: f'"20{noise & 15:02d}-{1 + (noise >> 4) % 12:02d}-{1 + (noise >> 8) % 28:02d}"',
 }

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from benchmarks import bars, chart
 from benchmarks.results import SUBJECT, DataSetResult, Results, ScenarioResult, Standing, save
+from benchmarks.shapes import SHAPES
 
 CHART = "chart.svg"
 _METRICS = {
@@ -34,6 +35,10 @@ _METRICS = {
     "commits_scanned": "JSON commits scanned for the position",
     "commits_replayed_by_open": "JSON commits after the Delta checkpoint, replayed on opening",
     "recovery_peak_rss_bytes": "peak RSS of the recovering process, MB",
+    "cold_seconds": "without, s",
+    "warm_seconds": "after `warm-up`, s",
+    "warm_share": "share",
+    "warm-up_peak_rss_bytes": "peak RSS of the measuring process, MB",
 }
 
 
@@ -84,6 +89,7 @@ def _dataset_body(dataset: DataSetResult) -> list[str]:
     for s in dataset.standings:
         lines += [f"- **{s.contender} {s.status}**: {s.why}"] if s.why else []
         lines += [f"- {s.contender}: {remark}" for remark in s.remarks]
+        lines += [f"- {s.contender}: parser {s.parser}, {s.doubtful or 0:,} doubtful lines"] if s.parser else []
     return [*lines, ""] if lines[-1] else lines
 
 
@@ -125,12 +131,39 @@ def _runs_table(dataset: DataSetResult) -> list[str]:
 
 
 def _scenario_body(scenario: ScenarioResult) -> list[str]:
-    given = ", ".join(f"{name} {value:,}" for name, value in scenario.parameters.items())
+    given = ", ".join(
+        f"{name} {value}" if isinstance(value, str) else f"{name} {value:,}"
+        for name, value in scenario.parameters.items()
+    )
     lines = [f"{given}. {scenario.date}.", ""] if given else []
     if scenario.error:
         return [*lines, f"**Failed**: {scenario.error}", ""]
+    if any("." in name for name in scenario.metrics):
+        return [*lines, *_shapes_table(scenario.metrics), ""]
     rows = [[_METRICS.get(name, name), _metric(name, value)] for name, value in scenario.metrics.items()]
     return [*lines, *_markdown(("what", "value"), rows), ""]
+
+
+def _shapes_table(metrics: Mapping[str, float]) -> list[str]:
+    head = ("shape", "what", "best s", "MB/s", "speed of clean", "time of clean", "doubtful", "peak RSS MB")
+    rows = []
+    for name in dict.fromkeys(metric.partition(".")[0] for metric in metrics):
+        numbers = {
+            metric.partition(".")[2]: value for metric, value in metrics.items() if metric.startswith(f"{name}.")
+        }
+        rows.append(
+            [
+                name,
+                SHAPES[name].title if name in SHAPES else "",
+                f"{numbers['seconds']:.2f}",
+                f"{numbers['megabytes_per_second']:,.0f}",
+                f"{numbers['share']:.2f}×",
+                f"{numbers['time']:.2f}×",
+                f"{numbers['doubtful_share']:.2%}",
+                f"{numbers['peak_rss_bytes'] / 1e6:,.0f}",
+            ]
+        )
+    return _markdown(head, rows)
 
 
 def _metric(name: str, value: float) -> str:

@@ -34,6 +34,8 @@ class Run:
     files: int = 0
     stored_bytes: int = 0
     remarks: tuple[str, ...] = ()
+    parser: str | None = None  # of those that are blizzard
+    doubtful: int | None = None  # lines that it left to the reference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,8 @@ class Standing:
     files: int
     stored_bytes: int
     remarks: tuple[str, ...]
+    parser: str | None
+    doubtful: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +85,9 @@ class DataSetResult:
     def megabytes_per_second(self, seconds: float) -> float:
         return self.json_bytes / 1e6 / seconds
 
-    def times_as_long(self, contender: str, *, median: bool = False) -> float | None:
+    def times_as_long(self, contender: str, *, median: bool = False, subject: str = SUBJECT) -> float | None:
         """How many times as long as blizzard it took, or None where one of the two has no time."""
-        ours, theirs = self.standing(SUBJECT), self.standing(contender)
+        ours, theirs = self.standing(subject), self.standing(contender)
         if ours is None or theirs is None:
             return None
         a, b = (ours.median, theirs.median) if median else (ours.best, theirs.best)
@@ -129,6 +133,8 @@ def _standing(contender: str, runs: list[Run]) -> Standing:
         files=shown.files,
         stored_bytes=shown.stored_bytes,
         remarks=shown.remarks,
+        parser=shown.parser,
+        doubtful=max((run.doubtful for run in runs if run.doubtful is not None), default=None),
     )
 
 

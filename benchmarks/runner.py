@@ -17,7 +17,7 @@ from benchmarks.measure import Measured, measure
 from benchmarks.results import DataSetResult, Run
 from benchmarks.verify import Verdict, verify
 
-BUILT_IN = ("blizzard", "floor", "structured_streaming", "spark_read_json", "duckdb", "polars")
+BUILT_IN = ("blizzard", "blizzard_pyarrow", "floor", "structured_streaming", "spark_read_json", "duckdb", "polars")
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 Note = Callable[[str], None]
@@ -26,6 +26,7 @@ Note = Callable[[str], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     contenders: tuple[str | External, ...]
+    by_dataset: bool  # of the built-in ones only those that the data set names
     rounds: int
     scratch: str  # below the data folder: same disk for everyone
     time_limit_s: float
@@ -39,8 +40,7 @@ def run_dataset(prepared: Prepared, settings: Settings) -> DataSetResult:
     for number in range(1, settings.rounds + 1):
         for contender in settings.contenders:
             name = contender.name if isinstance(contender, External) else contender
-            unwanted = isinstance(contender, External) and contender.datasets and dataset.name not in contender.datasets
-            if name in out or unwanted:
+            if name in out or not _is_wanted(contender, prepared, settings):
                 continue
             run = run_once(contender, prepared, number, settings)
             runs.append(run)
@@ -60,6 +60,12 @@ def run_dataset(prepared: Prepared, settings: Settings) -> DataSetResult:
         machine=machine.describe(),
         runs=tuple(runs),
     )
+
+
+def _is_wanted(contender: str | External, prepared: Prepared, settings: Settings) -> bool:
+    if isinstance(contender, External):
+        return not contender.datasets or prepared.dataset.name in contender.datasets
+    return not settings.by_dataset or contender in prepared.dataset.contenders
 
 
 def run_once(contender: str | External, prepared: Prepared, number: int, settings: Settings) -> Run:
@@ -124,6 +130,8 @@ def _judge(name: str, number: int, measured: Measured, spec: Spec, prepared: Pre
         files=verdict.files,
         stored_bytes=verdict.stored_bytes,
         remarks=verdict.remarks,
+        parser=said.get("parser"),
+        doubtful=said.get("doubtful"),
     )
 
 
@@ -144,7 +152,8 @@ def _tell(run: Run, prepared: Prepared) -> str:
     if run.status != "ok" or run.seconds is None:
         return f"{run.contender}: {run.status}: {run.why}"
     worker = f", worker {run.peak_rss['worker'] / 1e6:,.0f} MB" if "worker" in run.peak_rss else ""
+    parser = f", parser {run.parser}, {run.doubtful:,} doubtful" if run.parser else ""
     return (
         f"{run.contender}: {run.seconds:.2f} s, {prepared.json_bytes / 1e6 / run.seconds:,.0f} MB/s,"
-        f" {run.cpu_seconds:.1f} CPU s, {run.rows:,} rows in {run.files} files{worker}"
+        f" {run.cpu_seconds:.1f} CPU s, {run.rows:,} rows in {run.files} files{worker}{parser}"
     )

@@ -16,15 +16,17 @@ import time
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from benchmarks import machine
 from benchmarks.bare import TICKET, UNHURRIED, make_spec
-from benchmarks.datasets import Prepared
-from benchmarks.dirt import measure_dirt
+from benchmarks.datasets import Prepared, read_once
 from benchmarks.generators import NESTED_DDL
 from benchmarks.measure import measure
 from benchmarks.results import ScenarioResult
+from benchmarks.shapes import CLEAN, SHAPES, measure_shape
 from blizzard.core.batch import RunIdentity, next_position, position_before
 from blizzard.core.commit import Intent
 from blizzard.core.events import unheard
@@ -53,19 +55,20 @@ from blizzard.source.listing import list_source
 from blizzard.source.uri import locate_source
 from blizzard.tasks.task import run_task
 
-SCENARIOS = ("plan", "resume", "recovery", "dirt")
+SCENARIOS = ("plan", "resume", "recovery", "shapes", "warm-up")
 _TITLES = {
     "plan": "a million listed names: planning, and the driver's memory",
     "resume": "resuming at 90% of the huge file, against reading it whole",
     "recovery": "recovery and commit latency on a table with many commits",
-    "dirt": "what the record contract costs on clean data, and one bad line in a hundred",
+    "shapes": "shapes of records against clean ones: one task, one process",
+    "warm-up": "the first commit of one small file in a cold process, after `warm-up` and without",
 }
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _PIPELINE = "benchmark"
 _SOURCE = SourceIdentity(root="file:///data/events", pattern="**/*.ndjson.gz")
 SCAN_COMMITS = 100
 FULL_NAMES, FULL_COMMITS = 1_000_000, 10_000
-_DIRT_RECORDS = 250_000
+_SHAPE_ROUNDS = 5  # at least: a task takes a second or less
 # After the last hundred of commits: the newest Delta checkpoint is then as old as it gets, the worst case for opening.
 _COMMITS_SINCE_CHECKPOINT = 98
 
@@ -80,7 +83,7 @@ class ScenarioSettings:
     scratch: str
     date: str
     time_limit_s: float
-    huge: Callable[[], Prepared]  # asked only by the scenario that reads it
+    prepared: Callable[[str], Prepared]  # asked only by the scenarios that read data sets
 
 
 def run_scenario(name: str, settings: ScenarioSettings) -> ScenarioResult:
@@ -101,9 +104,11 @@ def run_scenario(name: str, settings: ScenarioSettings) -> ScenarioResult:
                 table = {"table": os.path.join(os.path.abspath(folder), "table")}
                 metrics = _child("commits", parameters | table, folder, settings)
                 metrics = metrics | _child("recovery", table, folder, settings)
-            case "dirt":
-                parameters = {"records": _DIRT_RECORDS, "rounds": max(5, settings.rounds)}
-                metrics = _child("dirt", parameters | {"folder": os.path.abspath(folder)}, folder, settings)
+            case "shapes":
+                parameters, metrics = _shapes(settings, folder)
+            case "warm-up":
+                metrics = _child("warm-up", {"work": os.path.abspath(folder)}, folder, settings)
+                metrics["warm_share"] = metrics["warm_seconds"] / metrics["cold_seconds"]
             case _:
                 raise ValueError(name)
     except ScenarioFailed as e:
@@ -137,7 +142,7 @@ def _child(name: str, parameters: dict[str, Any], folder: str, settings: Scenari
 
 def _resume(settings: ScenarioSettings, folder: str) -> tuple[dict[str, Any], Metrics]:
     """The best of some rounds each, in turns, like the contenders."""
-    huge = settings.huge()
+    huge = settings.prepared("huge")
     lines = huge.dataset.rows
     best: Metrics = {}
     peak_rss = 0.0
@@ -156,7 +161,42 @@ def _resume(settings: ScenarioSettings, folder: str) -> tuple[dict[str, Any], Me
     return {"lines": lines, "scale": huge.scale}, best | {"resume_share": share, "read_peak_rss_bytes": peak_rss}
 
 
+def _shapes(settings: ScenarioSettings, folder: str) -> tuple[dict[str, Any], Metrics]:
+    """Every shape once a round, in turns, each in a process of its own; the best time, the highest memory."""
+    sets = {name: settings.prepared(name) for name in SHAPES}
+    rounds = max(_SHAPE_ROUNDS, settings.rounds)
+    found: Metrics = {}
+    parsers: set[str] = set()
+    for _ in range(rounds):
+        for name, prepared in sets.items():
+            read_once(prepared)
+            table = os.path.join(os.path.abspath(folder), "table")
+            parameters = {"shape": name, "source": os.path.abspath(prepared.folder), "records": prepared.dataset.rows}
+            answer = _child("shape", parameters | {"table": table}, folder, settings)
+            shutil.rmtree(table)
+            shutil.rmtree(table + "_quarantine", ignore_errors=True)
+            parsers.add(str(answer["parser"]))
+            seconds, rss = answer["seconds"], answer["shape_peak_rss_bytes"]
+            found[f"{name}.seconds"] = min(seconds, found.get(f"{name}.seconds", seconds))
+            found[f"{name}.peak_rss_bytes"] = max(rss, found.get(f"{name}.peak_rss_bytes", 0.0))
+            found[f"{name}.doubtful_share"] = answer["doubtful_share"]
+    clean = sets[CLEAN].json_bytes / found[f"{CLEAN}.seconds"]
+    for name, prepared in sets.items():
+        speed = prepared.json_bytes / found[f"{name}.seconds"]
+        found[f"{name}.megabytes_per_second"] = speed / 1e6
+        found[f"{name}.share"] = speed / clean
+        found[f"{name}.time"] = found[f"{name}.seconds"] / found[f"{CLEAN}.seconds"]
+    given = {"records": sets[CLEAN].dataset.rows, "rounds": rounds, "parser": " and ".join(sorted(parsers))}
+    return given, found
+
+
 # What follows runs in the children.
+
+
+def measure_warm_up(work: str) -> Metrics:
+    # Imported only where it is asked for: it starts whole sessions.
+    found: Metrics = import_module("benchmarks.warm_up").measure_warm_up(Path(work))
+    return found
 
 
 def plan_names(names: int) -> Metrics:
@@ -252,6 +292,9 @@ def write_commits(commits: int, table: str) -> Metrics:
     seconds = []
     for number in range(commits + _COMMITS_SINCE_CHECKPOINT):
         plan, result = _batch_of_one(number)
+        for file in result.files:  # a commit looks whether they are there
+            with open(os.path.join(table, file.path), "wb") as empty:
+                empty.truncate(file.size_bytes)
         after = next_position(position, plan, result, batch_id=os.urandom(8).hex(), now_ms=clock.now_ms())
         started = time.monotonic()
         landing = committing.commit(Intent(position=after, result=result, planned_ms=clock.now_ms()))
@@ -318,12 +361,13 @@ def _delta_checkpoint_version(table: str) -> int:
         return -1
 
 
-_CHILDREN: dict[str, Callable[..., Metrics]] = {
+_CHILDREN: dict[str, Callable[..., Any]] = {
     "plan": plan_names,
     "read": read_from,
     "commits": write_commits,
     "recovery": recover,
-    "dirt": measure_dirt,
+    "shape": measure_shape,
+    "warm-up": measure_warm_up,
 }
 
 if __name__ == "__main__":

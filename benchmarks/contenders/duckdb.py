@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.contenders.play import Clock, Spec, play
+from benchmarks.contenders.play import Clock, Said, Spec, play
 from blizzard.schema import decimal_digits
 from blizzard.schema.load import load_schema
 
 
-def run(spec: Spec, clock: Clock) -> int | None:
+def run(spec: Spec, clock: Clock) -> Said:
     import duckdb
     from deltalake import write_deltalake
 
@@ -24,7 +24,7 @@ def run(spec: Spec, clock: Clock) -> int | None:
     )
     write_deltalake(spec.table, relation.to_arrow_reader(100_000), mode="append")
     clock.stop()
-    return None
+    return Said()
 
 
 def duckdb_type(data_type: Any) -> str:
@@ -34,6 +34,8 @@ def duckdb_type(data_type: Any) -> str:
             return f"STRUCT({', '.join(members)})"
         case {"type": "array", "elementType": element}:
             return f"{duckdb_type(element)}[]"
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return f"MAP({duckdb_type(key)}, {duckdb_type(value)})"
         case str() if decimal_digits(data_type):
             return data_type.upper()
         case _:

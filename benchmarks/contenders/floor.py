@@ -9,14 +9,14 @@ import multiprocessing
 import os
 from typing import Any
 
-from benchmarks.bare import TICKET, drain, make_spec
-from benchmarks.contenders.play import Clock, Spec, play
+from benchmarks.bare import TICKET, drain, make_spec, said_by
+from benchmarks.contenders.play import Clock, Said, Spec, play
 from blizzard.core.types import TaskPlan, TaskReport
 from blizzard.tasks.spec import TaskSpec
 from blizzard.tasks.task import run_task
 
 
-def run(spec: Spec, clock: Clock) -> int | None:
+def run(spec: Spec, clock: Clock) -> Said:
     os.makedirs(spec.table)
     job = make_spec(spec.source, spec.table, spec.ddl)
     context = multiprocessing.get_context("spawn")
@@ -24,9 +24,9 @@ def run(spec: Spec, clock: Clock) -> int | None:
     with context.Pool(spec.cores, initializer=ready.wait) as pool:
         ready.wait()  # every process has imported this module, and so all that a task needs
         clock.start()
-        rows = drain(spec.source, slots=spec.cores, run=lambda plans: _run_all(pool, job, plans))
+        reports = drain(spec.source, slots=spec.cores, run=lambda plans: _run_all(pool, job, plans))
         clock.stop()
-    return rows
+    return said_by(reports, rows=sum(s.rows for report in reports for s in report.slices))
 
 
 def _run_all(pool: Any, job: TaskSpec, plans: tuple[TaskPlan, ...]) -> tuple[TaskReport, ...]:

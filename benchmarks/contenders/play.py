@@ -63,20 +63,29 @@ def tiny(spec: Spec) -> Spec:
     return replace(spec, source=source, table=source + "-table", work=source + "-work")
 
 
-# Ingests, starting and stopping the clock, and returns the rows it believes it wrote, or None.
-Run = Callable[[Spec, Clock], int | None]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What a contender believes about its run."""
+
+    rows: int | None = None
+    parser: str | None = None  # of those that are blizzard: which of its parsers read the lines
+    doubtful: int | None = None  # lines that this parser left to the reference
+
+
+# Ingests, starting and stopping the clock.
+Run = Callable[[Spec, Clock], Said]
 
 
 def play(run: Run) -> None:
     spec = Spec(**json.loads(sys.argv[1]))
-    clock, rows, error = Clock(), None, None
+    clock, said, error = Clock(), Said(), None
     try:
-        rows = run(spec, clock)
+        said = run(spec, clock)
     except Exception as e:
         error = f"{type(e).__name__}: {e}"[:2000]
         raise
     finally:
-        line = {"rows": rows, "seconds": clock.seconds, "files": count_parquet(spec.table), "error": error}
+        line = asdict(said) | {"seconds": clock.seconds, "files": count_parquet(spec.table), "error": error}
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from benchmarks.contenders.play import Clock, Spec, play
+from benchmarks.contenders.play import Clock, Said, Spec, play
 from blizzard.schema import decimal_digits
 from blizzard.schema.load import load_schema
 
 
-def run(spec: Spec, clock: Clock) -> int | None:
+def run(spec: Spec, clock: Clock) -> Said:
     os.environ["POLARS_MAX_THREADS"] = str(spec.cores)
     import deltalake  # noqa: F401  (sink_delta would import it on the clock)
     import polars as pl
@@ -25,7 +25,7 @@ def run(spec: Spec, clock: Clock) -> int | None:
         frame = frame.with_columns(decimals)
     frame.sink_delta(spec.table, mode="append")
     clock.stop()
-    return None
+    return Said()
 
 
 def polars_type(pl: Any, data_type: Any) -> Any:

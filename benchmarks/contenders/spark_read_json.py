@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.contenders.play import Clock, Spec, play, tiny
+from benchmarks.contenders.play import Clock, Said, Spec, play, tiny
 from benchmarks.contenders.spark_session import start_delta_session
 
 
-def run(spec: Spec, clock: Clock) -> int | None:
+def run(spec: Spec, clock: Clock) -> Said:
     spark = start_delta_session(spec)
     ingest(spark, tiny(spec))
     clock.start()
     ingest(spark, spec)
     clock.stop()
     spark.stop()
-    return None
+    return Said()
 
 
 def ingest(spark: Any, spec: Spec) -> None:

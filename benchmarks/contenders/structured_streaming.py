@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from benchmarks.contenders.play import Clock, Spec, play, tiny
+from benchmarks.contenders.play import Clock, Said, Spec, play, tiny
 from benchmarks.contenders.spark_session import start_delta_session
 
 
-def run(spec: Spec, clock: Clock) -> int | None:
+def run(spec: Spec, clock: Clock) -> Said:
     spark = start_delta_session(spec)
     ingest(spark, tiny(spec))
     clock.start()
     rows = ingest(spark, spec)
     clock.stop()
     spark.stop()
-    return rows
+    return Said(rows=rows)
 
 
 def ingest(spark: Any, spec: Spec) -> int:

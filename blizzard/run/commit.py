@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from blizzard.core.batch import SealedPosition
@@ -19,6 +19,7 @@ from blizzard.core.codec import PayloadTooLarge
 from blizzard.core.commit import CommitRequest, Intent
 from blizzard.core.events import CommitFailed, Committed, Emit, Warned
 from blizzard.core.kinds import Kind
+from blizzard.core.log import CommitFacts
 from blizzard.core.outcome import Landed, NotLanded, TakenByOther, TakenByOurselves, decide_commit_outcome
 from blizzard.core.position import Position
 from blizzard.core.readers import find_other_reader
@@ -134,7 +135,8 @@ class Committing:
         cause: Exception | None = None
         for attempt in range(1, self.attempts + 1):
             _refresh(self.table)
-            version = _find_landed(self.table, request, position)
+            commits = self.table.commits_after(position.on.delta_version)
+            version = _find_landed(commits, request, position)
             if version is None:
                 _require_same_table(self.table, position)
                 if self.clock.now_ms() - planned_ms > MAX_BATCH_AGE_MS:
@@ -144,10 +146,10 @@ class Committing:
                 look_again()
                 _require_files(self.table, request)
                 try:
-                    self.table.append(_stamped(request, self.table, position, self.clock.now_ms()))
+                    self.table.append(_stamped(request, commits, self.clock.now_ms()))
                 except Exception as e:  # any exception, conflicts included, means: unknown
                     cause = e
-                version = _find_landed(self.table, request, position)
+                version = _find_landed(self.table.commits_after(position.on.delta_version), request, position)
             if version is not None:
                 self.table.make_durable(version)
                 reach("commit.after")
@@ -201,15 +203,15 @@ def _refresh(table: Table) -> None:
         ) from e
 
 
-def _stamped(request: CommitRequest, table: Table, position: Position, now_ms: int) -> CommitRequest:
+def _stamped(request: CommitRequest, commits: Sequence[CommitFacts], now_ms: int) -> CommitRequest:
     """With a lastUpdated not below the time of any commit before it, even if our clock is slow."""
-    seen_ms = max((c.timestamp_ms for c in table.commits_after(position.on.delta_version)), default=0)
+    seen_ms = max((c.timestamp_ms for c in commits), default=0)
     return replace(request, last_updated_ms=max(request.last_updated_ms, now_ms, seen_ms))
 
 
-def _find_landed(table: Table, request: CommitRequest, position: Position) -> int | None:
-    """The version if our commit is in the log, None if its place is still free; raises if it was taken."""
-    commits = table.commits_after(position.on.delta_version)
+def _find_landed(commits: Sequence[CommitFacts], request: CommitRequest, position: Position) -> int | None:
+    """The version if our commit is among these, the ones since the position's version. None if its place is still
+    free; raises if it was taken."""
     outcome = decide_commit_outcome(commits, app_id=request.app_id, position=position)
     refusal = check_rewrites(commits)
     if refusal is not None:
