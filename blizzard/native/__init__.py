@@ -1,0 +1,1 @@
+"""The native parser, where it was built. It reads a line only where it is certain of every value."""
