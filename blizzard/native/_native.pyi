@@ -1,0 +1,19 @@
+from typing import Any
+
+from blizzard.native import Node, Settings
+
+class Parsed:
+    rows: int
+    lines: int
+    blank: int
+    doubtful: list[tuple[int, int, int]]
+    witnessed: list[tuple[int, int, int]]
+    undeclared: list[tuple[list[str], list[str], int, int]]
+    is_incomplete: bool
+    cut: list[tuple[list[str], int]]
+    def take_array(self) -> Any: ...
+    def row_lines(self) -> bytes | None: ...
+
+class Parser:
+    def __init__(self, root: Node, settings: Settings, deepest: int) -> None: ...
+    def parse(self, data: bytes) -> Parsed: ...
