@@ -1,8 +1,14 @@
-# A fresh machine needs only Python >= 3.10, Java 17 and make.
+# A fresh machine needs only Python >= 3.10, Java 17 and make. With Rust the native parser is built too.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+
+# The native parser: setuptools-rust builds it into the source tree, where every environment finds it. A cargo that is
+# too old, offline or without a linker counts as none.
+NATIVE  := blizzard/native
+SOURCES := $(NATIVE)/Cargo.toml $(shell find $(NATIVE)/src -name '*.rs') jobs/native_build.py
+INSTALL := pip install --quiet --disable-pip-version-check
 
 # The oldest supported Spark, and the tests that run on it: runs, starts, kills, both committers.
 SPARK35       := .venv-spark35
@@ -42,19 +48,32 @@ AT_ONCE := -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-s3 setup-stores setup-browser setup-airflow demo quick test test-spark35 check bench dist \
-	lint types clean java go npm
+	lint types native rust clean java go npm
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make .venv with blizzard and its development tools
 
-$(READY): pyproject.toml conf/constraints.txt
+$(READY): pyproject.toml conf/constraints.txt $(SOURCES)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
 		|| { echo "blizzard needs Python 3.10 or newer: make PYTHON=python3.12 ..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c conf/constraints.txt -e '.[dev]'
+	@$(BIN)/pip uninstall --quiet --yes blizzard 2>/dev/null # as blizzard-delta was called once: it has the same files
+	$(BIN)/$(INSTALL) -c conf/constraints.txt -e '.[dev]'
+	@ls $(NATIVE)/*.so >/dev/null 2>&1 \
+		|| echo "The native parser was not built (make native says why); blizzard works without it, with a slower one."
 	@touch $@
+
+native: setup ## Build the native parser, and say what is missing if it cannot be built (needs Rust 1.88 or newer)
+	BLIZZARD_BUILD_NATIVE=required $(BIN)/$(INSTALL) --no-deps -e .
+
+# Its tests are an executable, so they link libpython: that of .venv, not of whatever python3 is on PATH.
+rust: setup ## Lint and test the crate of the native parser (needs Rust 1.88 or newer)
+	@command -v cargo >/dev/null || { echo "cargo was not found: install Rust 1.88 or newer." >&2; exit 1; }
+	cd $(NATIVE) && { ! command -v rustfmt >/dev/null || cargo fmt --check; }
+	cd $(NATIVE) && PYO3_PYTHON='$(CURDIR)/$(BIN)/python' cargo clippy --quiet --all-targets -- -D warnings
+	cd $(NATIVE) && PYO3_PYTHON='$(CURDIR)/$(BIN)/python' cargo test --quiet
 
 setup-s3: $(S3_READY) ## Build the S3 server and the faulty network that the S3 tests run against (needs Go)
 
@@ -89,9 +108,9 @@ npm:
 setup-airflow: $(AIRFLOW_READY) ## Install the Airflow that the Airflow tests run against (600 MB)
 
 # blizzard is installed without its dependencies, as on a real worker: its pyspark conflicts with the provider's.
-$(AIRFLOW_READY): conf/constraints-airflow.txt pyproject.toml
+$(AIRFLOW_READY): conf/constraints-airflow.txt pyproject.toml | setup
 	$(PYTHON) -m venv --clear $(AIRFLOW_VENV)
-	$(AIRFLOW_VENV)/bin/pip install --quiet --disable-pip-version-check -c conf/constraints-airflow.txt uv
+	$(AIRFLOW_VENV)/bin/$(INSTALL) -c conf/constraints-airflow.txt uv
 	$(AIRFLOW_UV) -c conf/constraints-airflow.txt apache-airflow $(AIRFLOW_PROVIDERS:%=apache-airflow-providers-%)
 	$(AIRFLOW_UV) --no-deps -e .
 	@touch $@
@@ -122,24 +141,26 @@ dist: setup ## Make in dist/ what a cluster needs: wheel, zip for --py-files, en
 	$(BIN)/python jobs/dist.py
 	@touch dist/.environment
 
-# For the tests on a cluster. They send blizzard itself as a fresh zip, so this is built again only for new packages.
-dist/.environment: jobs/dist.py jobs/portable.py pyproject.toml conf/constraints.txt | setup
+# For the tests on a cluster. They send blizzard itself as a fresh zip, so this is built again only for new packages, and
+# for a new native parser, which a zip cannot carry.
+dist/.environment: jobs/dist.py jobs/portable.py pyproject.toml conf/constraints.txt $(SOURCES) | setup
 	$(BIN)/python jobs/dist.py
 	@touch $@
 
 test-spark35: java $(SPARK35)/.ready ## Run the core path's tests on Spark 3.5 with Delta 3.3, in an environment of their own
 	$(SPARK35)/bin/python -m pytest $(AT_ONCE) $(SPARK35_TESTS)
 
-$(SPARK35)/.ready: pyproject.toml conf/constraints.txt conf/constraints-spark35.txt
+$(SPARK35)/.ready: pyproject.toml conf/constraints.txt conf/constraints-spark35.txt | setup
 	$(PYTHON) -m venv $(SPARK35)
+	@$(SPARK35)/bin/pip uninstall --quiet --yes blizzard 2>/dev/null
 	@names=$$(sed -n 's/==.*//p' conf/constraints-spark35.txt | paste -sd '|' -); \
 		grep -vE "^($$names)==" conf/constraints.txt | cat - conf/constraints-spark35.txt > $(SPARK35)/constraints.txt
-	$(SPARK35)/bin/pip install --quiet --disable-pip-version-check -c $(SPARK35)/constraints.txt -e '.[dev]' \
+	$(SPARK35)/bin/$(INSTALL) -c $(SPARK35)/constraints.txt -e '.[dev]' \
 		setuptools # pyspark 3.5 imports distutils, which Python 3.12 has only through it
 	@touch $@
 
 bench: java setup ## Benchmark against the peers on this machine (about an hour; see benchmarks/README.md)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c conf/constraints.txt -e '.[bench]'
+	$(BIN)/$(INSTALL) -c conf/constraints.txt -e '.[bench]'
 	$(BIN)/python -m benchmarks --scenarios --check
 
 lint: setup
@@ -152,4 +173,5 @@ types: setup
 check: lint types test ## Lint, types and tests: what CI runs
 
 clean: ## Remove the environment, caches and the demo's data (.tools stays: it takes minutes to build)
+	rm -rf $(NATIVE)/target $(NATIVE)/*.so
 	rm -rf $(VENV) $(AIRFLOW_VENV) $(SPARK35) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

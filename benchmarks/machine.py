@@ -11,7 +11,7 @@ from importlib import metadata
 
 import psutil
 
-_PACKAGES = ("blizzard", "pyspark", "delta-spark", "deltalake", "pyarrow", "isal", "polars", "duckdb")
+_PACKAGES = ("blizzard-delta", "pyspark", "delta-spark", "deltalake", "pyarrow", "isal", "polars", "duckdb")
 
 
 def cores() -> int:

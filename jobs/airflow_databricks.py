@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 try:
     from blizzard.airflow import Databricks, DatabricksJob, Ingest, make_dag
 except ModuleNotFoundError as e:
-    raise ImportError(f"{e}. On every scheduler and worker: pip install --no-deps blizzard") from None
+    raise ImportError(f"{e}. On every scheduler and worker: pip install --no-deps blizzard-delta") from None
 
 START = datetime(2024, 1, 1, tzinfo=timezone.utc)
 EVENTS = Ingest(source="s3://landing/events", table="s3://lake/events", pipeline="events")
@@ -20,7 +20,7 @@ submitted = make_dag(
     "blizzard_databricks",
     EVENTS,
     Databricks(
-        wheel="/Volumes/main/blizzard/dist/blizzard-0.1.0-py3-none-any.whl",
+        wheel="/Volumes/main/blizzard/dist/blizzard_delta-0.1.0-cp310-abi3-linux_x86_64.whl",
         summary_dir=SUMMARIES,
         compute={
             "new_cluster": {

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 try:
     from blizzard.airflow import EmrServerless, EmrStep, Ingest, make_dag
 except ModuleNotFoundError as e:
-    raise ImportError(f"{e}. On every scheduler and worker: pip install --no-deps blizzard") from None
+    raise ImportError(f"{e}. On every scheduler and worker: pip install --no-deps blizzard-delta") from None
 
 START = datetime(2024, 1, 1, tzinfo=timezone.utc)
 EVENTS = Ingest(source="s3://landing/events", table="s3://lake/events", pipeline="events")

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta, timezone
 try:
     from blizzard.airflow import Ingest, SparkSubmit, make_dag
 except ModuleNotFoundError as e:
-    raise ImportError(f"{e}. On every scheduler and worker: pip install --no-deps blizzard") from None
+    raise ImportError(f"{e}. On every scheduler and worker: pip install --no-deps blizzard-delta") from None
 
 dag = make_dag(
     "blizzard_spark_submit",

@@ -39,7 +39,9 @@ def main() -> int:
     _tell(make_zip(options.out))
     if options.what == "all":
         wheel = make_wheel(options.out)
-        _tell(wheel)
+        # A wheel is tagged for its platform only where the native parser was built.
+        without = "-none-any" in wheel.name
+        _tell(wheel, "; without the native parser: make native says why" if without else "")
         try:
             archive, glibc = make_environment(options.out, wheel)
         except CannotCopy as e:
@@ -56,11 +58,11 @@ def make_zip(out: Path) -> Path:
 
 
 def make_wheel(out: Path) -> Path:
-    for old in out.glob("blizzard-*.whl"):
+    for old in out.glob("blizzard*.whl"):
         old.unlink()
     shutil.rmtree(_ROOT / "build", ignore_errors=True)  # setuptools would pack old modules that it finds there
     _pip("wheel", "--no-deps", "--wheel-dir", str(out), str(_ROOT))
-    (made,) = out.glob("blizzard-*.whl")
+    (made,) = out.glob("blizzard_delta-*.whl")
     return made
 
 
@@ -86,7 +88,7 @@ def make_environment(out: Path, wheel: Path) -> tuple[Path, str]:
 
 def _requirements() -> list[str]:
     """The project's requirements, without extras and without pyspark."""
-    listed = importlib.metadata.requires("blizzard") or []
+    listed = importlib.metadata.requires("blizzard-delta") or []
     return [each for each in listed if "extra ==" not in each and re.split(r"[^\w-]", each)[0] != "pyspark"]
 
 

@@ -19,7 +19,7 @@ def installed_by(package: str) -> Iterator[None]:
         raise MissingPackage(f"blizzard.airflow: {e}. To install it: pip install {package}") from None
 
 
-with installed_by("'blizzard[airflow]', or on a worker with Spark elsewhere: apache-airflow"):
+with installed_by("'blizzard-delta[airflow]', or on a worker with Spark elsewhere: apache-airflow"):
     try:
         from airflow.sdk import DAG
         from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException

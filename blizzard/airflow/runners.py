@@ -146,7 +146,7 @@ class Databricks:
         return {
             "task_key": "ingest",
             "python_wheel_task": {
-                "package_name": "blizzard",
+                "package_name": "blizzard-delta",
                 # Not "blizzard": a wheel task calls the function and ignores what it returns, the exit code.
                 "entry_point": "blizzard-ingest",
                 "parameters": ingest.arguments(),

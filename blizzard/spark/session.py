@@ -182,7 +182,7 @@ def _connect(remote: str, conf: Mapping[str, str], with_delta: bool) -> Any:
         version = session.version
     except ImportError as e:
         raise ConfigError(
-            f"Spark Connect needs packages that are not installed: pip install 'blizzard[connect]' ({_line(e)})",
+            f"Spark Connect needs packages that are not installed: pip install 'blizzard-delta[connect]' ({_line(e)})",
             kind=Kind.NO_CONNECT,
         ) from e
     except Exception as e:

@@ -18,12 +18,18 @@ _shipped: set[str] = set()
 
 
 def write_package_zip(path: Path) -> None:
+    """Python and its data only: Python cannot load a compiled module from a zip."""
     with zipfile.ZipFile(path, "w") as made:
         for file in sorted(_PACKAGE.rglob("*")):
-            if file.is_file() and "__pycache__" not in file.parts:
+            if file.is_file() and "__pycache__" not in file.parts and _travels(file):
                 entry = zipfile.ZipInfo(file.relative_to(_PACKAGE.parent).as_posix(), _EPOCH)
                 entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
                 made.writestr(entry, file.read_bytes())
+
+
+def _travels(file: Path) -> bool:
+    """Beside the face of the native parser lie its sources, and what cargo made of them."""
+    return file.suffix == ".py" or not file.is_relative_to(_PACKAGE / "native")
 
 
 def ship_to_server(spark: Any) -> None:

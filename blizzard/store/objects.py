@@ -298,7 +298,7 @@ def import_client(module: str, root: str) -> Any:
     except ImportError as e:
         scheme = root.split(":", 1)[0]
         package = module.partition(".")[0]
-        asked = f"blizzard[{_EXTRAS[scheme]}]" if scheme in _EXTRAS else package
+        asked = f"blizzard-delta[{_EXTRAS[scheme]}]" if scheme in _EXTRAS else package
         raise ConfigError(f"{scheme}:// needs the package {package}: pip install '{asked}'", kind=Kind.USAGE) from e
 
 

@@ -111,7 +111,7 @@ def test_a_worker_reads_a_summary_on_s3(airflow_bin: Path, tmp_path: Path, s3_se
             "blizzard.airflow.databricks",
             "apache-airflow-providers-databricks",
         ),
-        ("airflow", "blizzard.airflow.dags", "'blizzard[airflow]'"),
+        ("airflow", "blizzard.airflow.dags", "'blizzard-delta[airflow]'"),
     ],
 )
 def test_a_worker_without_a_package_is_told_what_to_install(
@@ -128,4 +128,4 @@ def test_a_worker_without_blizzard_is_told_what_to_install(airflow_bin: Path, tm
     code = f"import sys, runpy; sys.modules['blizzard'] = None; runpy.run_path({os.fspath(ROOT / 'jobs' / file)!r})"
     last = inside(airflow_bin, tmp_path, "-c", code).stderr.splitlines()[-1]
     assert last.startswith("ImportError: ")
-    assert "pip install --no-deps blizzard" in last
+    assert "pip install --no-deps blizzard-delta" in last

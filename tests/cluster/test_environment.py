@@ -16,7 +16,6 @@ PACKAGES = (
     "blizzard",
     "deltalake",
     "isal",
-    "msgspec",
     "numpy",
     "orjson",
     "pandas",

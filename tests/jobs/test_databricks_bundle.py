@@ -84,9 +84,10 @@ def test_airflow_gives_only_parameters_that_the_job_has() -> None:
 
 
 def test_the_wheel_and_its_entry_point_are_what_make_dist_builds() -> None:
-    assert TASK["python_wheel_task"]["package_name"] == "blizzard"
+    assert TASK["python_wheel_task"]["package_name"] == "blizzard-delta"
     (entry,) = entry_points(group="console_scripts", name=TASK["python_wheel_task"]["entry_point"])
     assert entry.dist is not None
-    assert entry.dist.name == "blizzard"
+    assert entry.dist.name == "blizzard-delta"
     (library,) = TASK["libraries"]
-    assert fnmatch.fnmatch(f"../../dist/blizzard-{__version__}-py3-none-any.whl", library["whl"])
+    for tag in ("cp310-abi3-linux_x86_64", "py3-none-any"):
+        assert fnmatch.fnmatch(f"../../dist/blizzard_delta-{__version__}-{tag}.whl", library["whl"])

@@ -234,7 +234,7 @@ def test_a_package_that_is_not_installed_is_named_with_its_extra(
     store = open_store(f"{scheme}://not-installed/base")
     kind, text, _ = kind_of(lambda: store.stat("a"))
     assert kind == "usage"
-    assert f"{package}: pip install 'blizzard[{extra}]'" in text
+    assert f"{package}: pip install 'blizzard-delta[{extra}]'" in text
 
 
 @pytest.fixture(params=kinds("gcs", "azure"))
