@@ -82,7 +82,8 @@ impl Column {
         Column { data_type, nullable, coercions, formats, cut_id: 0, values, len: 0, valid: Validity::default() }
     }
 
-    pub fn len(&self) -> usize {
+    /// How many rows it has; those behind them are null.
+    pub fn rows(&self) -> usize {
         self.len
     }
 

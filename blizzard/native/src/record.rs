@@ -107,7 +107,14 @@ impl Line {
     }
 
     #[inline(always)]
-    fn field(&mut self, cursor: &mut Cursor<'_>, column: &mut Column, row: usize, key: (u32, &[u8]), depth: u32) -> Res {
+    fn field(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        column: &mut Column,
+        row: usize,
+        key: (u32, &[u8]),
+        depth: u32,
+    ) -> Res {
         column.pad_to(row)?;
         if !self.policy.rescues() {
             return self.value(cursor, column, depth);
@@ -186,7 +193,12 @@ impl Line {
 
     /// A number, or a string that holds one if the column takes that.
     #[inline(always)]
-    fn number<T>(&mut self, cursor: &mut Cursor<'_>, in_strings: bool, read: impl FnOnce(Number<'_>) -> Res<T>) -> Res<T> {
+    fn number<T>(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        in_strings: bool,
+        read: impl FnOnce(Number<'_>) -> Res<T>,
+    ) -> Res<T> {
         match cursor.peek() {
             b'-' | b'0'..=b'9' => read(cursor.number()?),
             b'"' if in_strings => {
@@ -212,7 +224,8 @@ impl Line {
 
     fn other_scalar(&mut self, cursor: &mut Cursor<'_>, column: &mut Column) -> Res {
         let takes = column.coercions;
-        let whole = |least: i64, most: i64| move |number: Number<'_>| integer(number, least, most, takes.integral_floats);
+        let whole =
+            |least: i64, most: i64| move |number: Number<'_>| integer(number, least, most, takes.integral_floats);
         let in_strings = takes.numbers_in_strings;
         match &mut column.values {
             Values::Int8(values) => {
@@ -300,16 +313,16 @@ impl Line {
         if cursor.peek() == b'"' && column.coercions.parse_json_text {
             return self.json_text(cursor, column, depth);
         }
-        let row = column.len();
+        let row = column.rows();
         match &mut column.values {
             Values::Struct(fields) if cursor.peek() == b'{' => self.object(cursor, fields, row, depth + 1)?,
             Values::List { offsets, element } if cursor.peek() == b'[' => {
                 self.array(cursor, element, offsets.last(), depth + 1)?;
-                offsets.push(element.len())?;
+                offsets.push(element.rows())?;
             }
             Values::Map { offsets, keys, value } if cursor.peek() == b'{' => {
                 self.map(cursor, keys, value, offsets.last(), depth + 1)?;
-                offsets.push(value.len())?;
+                offsets.push(value.rows())?;
             }
             _ => return Err(Stop::Misfit),
         }
@@ -321,7 +334,11 @@ impl Line {
         let text = cursor.string()?;
         let mut inner = Vec::new();
         inner.try_reserve(text.raw.len() + 1 + SLACK).map_err(|_| Stop::Doubt)?;
-        if text.escaped { unescape(text.raw, &mut inner)? } else { inner.extend_from_slice(text.raw) }
+        if text.escaped {
+            unescape(text.raw, &mut inner)?
+        } else {
+            inner.extend_from_slice(text.raw)
+        }
         if inner.contains(&b'\n') {
             return Err(Stop::Doubt); // there it is whitespace, here it would end the line
         }
@@ -349,7 +366,7 @@ impl Line {
         loop {
             cursor.skip_space();
             if self.policy.rescues() {
-                self.rescue.enter_element(element.len() - start)?;
+                self.rescue.enter_element(element.rows() - start)?;
                 self.value(cursor, element, depth)?;
                 self.rescue.leave();
             } else {
@@ -372,14 +389,19 @@ impl Line {
         loop {
             cursor.skip_space();
             let Text { raw, escaped } = cursor.string()?;
-            if escaped { unescape(raw, &mut keys.data)? } else { append(&mut keys.data, raw)? }
+            if escaped {
+                unescape(raw, &mut keys.data)?
+            } else {
+                append(&mut keys.data, raw)?
+            }
             keys.end_value()?;
             cursor.colon()?;
             if self.policy.rescues() {
-                self.rescue.enter_entry(keys.last(), value.len() - start)?;
+                self.rescue.enter_entry(keys.last(), value.rows() - start)?;
             }
             // A key that was given twice makes the line bad; a misfit behind it must not hide that.
-            self.value(cursor, value, depth).map_err(|stop| if keys.repeat_from(start) { Stop::Doubt } else { stop })?;
+            self.value(cursor, value, depth)
+                .map_err(|stop| if keys.repeat_from(start) { Stop::Doubt } else { stop })?;
             if self.policy.rescues() {
                 self.rescue.leave();
             }
@@ -395,7 +417,7 @@ fn push_null(column: &mut Column) -> Res {
     if !column.nullable {
         return Err(Stop::Doubt);
     }
-    let rows = column.len() + 1;
+    let rows = column.rows() + 1;
     column.pad_to(rows)
 }
 

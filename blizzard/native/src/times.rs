@@ -8,7 +8,17 @@ const FIRST_DAY: i64 = -719_162;
 const LAST_DAY: i64 = 2_932_896;
 
 const MONTHS: [&str; 12] = [
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
     "december",
 ];
 const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
@@ -36,8 +46,12 @@ pub enum Item {
     Part(Part, bool),
     /// The day, padded with a space.
     PaddedDay,
-    MonthName { full: bool },
-    DayName { full: bool },
+    MonthName {
+        full: bool,
+    },
+    DayName {
+        full: bool,
+    },
     HalfDay,
     Fraction,
     Zone,
