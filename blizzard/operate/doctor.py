@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import orjson
 
+from blizzard import native
 from blizzard.config.load import Config
 from blizzard.core.paths import Path
 from blizzard.delta import log
@@ -68,7 +69,19 @@ def _machine() -> Iterator[Finding]:
             )
         else:
             yield Finding(verdict="ok", about=package, text=version)
+    yield _parser()
     yield from _databricks()
+
+
+def _parser() -> Finding:
+    if native.is_available():
+        return Finding(verdict="ok", about="parser", text="native")
+    return Finding(
+        verdict="note",
+        about="parser",
+        text=f"pyarrow, several times slower: the native parser is not installed ({native.why_not()}). Install Rust"
+        f" 1.88 or newer, and then blizzard again",
+    )
 
 
 def _java() -> Finding:

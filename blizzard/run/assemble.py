@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from blizzard import native
 from blizzard.config.load import Config
 from blizzard.config.request import Request, check_source_place
 from blizzard.core.bad import BadPolicy
@@ -247,6 +248,8 @@ class Assembly:
             max_held_files=config.limits.max_held_files,
             late=config.late_policy,
             cleaning=self.cleaning,
+            parser=config.parser,
+            native_here=native.is_available(),
         )
 
 

@@ -10,6 +10,7 @@ from blizzard.core.bad import find_excess
 from blizzard.core.events import ColumnsAdded, Ingested, Noted, Rejected, UnknownFields, Warned
 from blizzard.core.kinds import Kind
 from blizzard.core.lists import count, some
+from blizzard.core.parsers import parser_remarks
 from blizzard.core.position import Position
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, TaskFailure, TaskReport
 from blizzard.errors import (
@@ -46,6 +47,7 @@ class BatchIngest:
     def __init__(self, ports: Ports, settings: RunSettings, table: Table, commits: CommitQueue) -> None:
         self._ports, self._settings, self._table, self._commits = ports, settings, table, commits
         self._stop = StopOfBatch(stop=ports.stop, commits=commits)
+        self._parser_remarks: set[str] = set()
         self._unknown: set[str] = set()  # fields that were reported
         self._cut: set[str] = set()  # columns whose cut times were reported
         self._refused: set[str] = set()  # fields that were reported because they cannot become columns
@@ -77,6 +79,7 @@ class BatchIngest:
         self._ports.stop.batch_ended()
         self._note_unknown(result)
         self._note_cut(result)
+        self._note_parsers(result)
         # The fingerprint of the files, not of the table: the table may have changed while they were written.
         written_under = self._ports.ingestor.schema_fingerprint
         result = replace(
@@ -149,6 +152,13 @@ class BatchIngest:
                         f" (schema.timestamps: exact makes them bad)"
                     )
                 )
+
+    def _note_parsers(self, result: BatchResult) -> None:
+        settings = self._settings
+        for remark in parser_remarks(result.reports, asked=settings.parser, native_here=settings.native_here):
+            if remark not in self._parser_remarks:
+                self._parser_remarks.add(remark)
+                self._warn(remark)
 
     def _warn(self, message: str) -> None:
         self._ports.emit(Warned(message=message))
@@ -229,6 +239,12 @@ def error_of_failure(failure: TaskFailure) -> BlizzardError:
             )
         case Kind.DISK_FULL:
             return Temporary(f"{what} Make space, and run again.", kind=Kind.DISK_FULL)
+        case Kind.WORKER_ENVIRONMENT:
+            return ConfigError(
+                f"{failure.message}. Nothing of this batch was committed. Leave the key out, or give the executors the"
+                f" native parser: docs/deploy-cluster.md.",
+                kind=Kind.WORKER_ENVIRONMENT,
+            )
         case Kind.NOT_WRITABLE:
             return ConfigError(f"{what} Give the user who runs this the right to write there.", kind=Kind.NOT_WRITABLE)
         case kind:

@@ -34,3 +34,5 @@ class RunSettings:
     late: LatePolicy = field(default_factory=LatePolicy)
     cleaning: Cleaning | None = None
     commit_attempts: int = COMMIT_ATTEMPTS
+    parser: str = "auto"
+    native_here: bool = False  # whether the driver has the native parser

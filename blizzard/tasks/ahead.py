@@ -13,7 +13,8 @@ from functools import partial
 from typing import TypeAlias
 
 from blizzard.source.lines import Block
-from blizzard.tasks.parse import ParsedBlock, RecordParser
+from blizzard.tasks.parse import RecordParser
+from blizzard.tasks.parsed import ParsedBlock
 
 Parse: TypeAlias = Callable[[], ParsedBlock]
 

@@ -30,7 +30,8 @@ from blizzard.errors import Refused, Temporary
 from blizzard.service.control import RunControl
 from blizzard.source.lines import Block
 from blizzard.tasks import reading
-from blizzard.tasks.parse import ParsedBlock, RecordParser
+from blizzard.tasks.parse import RecordParser
+from blizzard.tasks.parsed import ParsedBlock
 from tests.core.test_codec import example
 from tests.flows.in_process import Flow, age_txns, info, newest, write_foreign, write_raw
 from tests.ingesting import ids, line, write, write_ids

@@ -40,6 +40,7 @@ _FORMATS: list[dict[ColumnPath, tuple[str, ...]]] = [
     {("a",): ("epoch_ms", "iso"), ("b",): ("epoch_s",), ("c",): ("%d/%m/%Y", "iso")},
     {("a",): ("clf", "rfc1123", "%-m/%-d/%Y %-I:%M %p"), ("b",): ("%Y%m%dT%H%M%S.%f",), ("c",): ("%e %b %Y",)},
 ]
+_RENAME: list[str | dict[ColumnPath, str] | None] = [None, "snake", {("x",): "a"}]
 _COERCE = [frozenset({coercion}) for coercion in Coercion] + [frozenset(Coercion), frozenset()]
 
 
@@ -58,7 +59,7 @@ def case_of(data: bytes) -> tuple[DeltaSchema, ParsePolicy, bytes]:
         exact_timestamps=bool(flags & 32),
         formats=_FORMATS[formats % len(_FORMATS)] if has_times else {},
         coerce={EVERY_COLUMN: coercions} if coercions else {},
-        rename=[None, "snake", {("x",): "a"}][rename % 3],
+        rename=_RENAME[rename % len(_RENAME)],
     )
     return schema, policy, data[5:]
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from blizzard.schema import DeltaSchema
+from blizzard.schema import ColumnPath, DeltaSchema
 from blizzard.tasks.parse import RecordParser
-from blizzard.tasks.policy import Coercion, ParsePolicy
+from blizzard.tasks.policy import EVERY_COLUMN, Coercion, ParsePolicy
 from blizzard.tasks.records import RecordReader
 from tests.tasks.contract import PARSERS, by_parser, by_reference
 from tests.tasks.hostile_lines import FORMATS, LITERALS, NUMBERS, PRIMITIVES, TEXTS, cases, policies
@@ -65,9 +65,15 @@ def test_every_hostile_value_means_the_same_in_every_type(data_type: str, parser
     values = [*NUMBERS, *LITERALS, *texts]
     lines = [line for value in values for line in (f'{{"a":{value}}}', f'{{"x":{value},"a":null}}', f'{{"A":{value}}}')]
     block = "\n".join(lines).encode()
-    everything = {("*",): frozenset(Coercion)}
+    empty = frozenset({Coercion.EMPTY_IS_NULL, Coercion.BOOLEANS_0_1})
+    everything = frozenset(Coercion)
+    settings_of: list[dict[ColumnPath, frozenset[Coercion]]] = [{}, {EVERY_COLUMN: everything}, {("a",): empty}]
+        {},
+        {EVERY_COLUMN: frozenset(Coercion)},
+        {("a",): empty},
+    ]
     for formats in [(), *FORMATS.get(data_type, [])]:
-        for coerce in ({}, everything, {("a",): frozenset({Coercion.EMPTY_IS_NULL, Coercion.BOOLEANS_0_1})}):
+        for coerce in settings_of:
             policy = ParsePolicy(formats={("a",): formats} if formats else {}, coerce=coerce)
             assert by_parser(RecordParser(schema, policy, parser), block) == by_reference(schema, block, policy)
 

@@ -25,7 +25,8 @@ from blizzard.source.decode import open_stream
 from blizzard.source.lines import Block
 from blizzard.tasks import ahead, reading
 from blizzard.tasks.ahead import ReadAhead
-from blizzard.tasks.parse import ParsedBlock, RecordParser
+from blizzard.tasks.parse import RecordParser
+from blizzard.tasks.parsed import ParsedBlock
 from blizzard.tasks.policy import ParsePolicy, Unknown
 from blizzard.tasks.spec import TaskSpec
 from blizzard.tasks.task import run_task
