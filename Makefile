@@ -13,6 +13,7 @@ INSTALL := pip install --quiet --disable-pip-version-check
 # The oldest supported Spark, and the tests that run on it: runs, starts, kills, both committers.
 SPARK35       := .venv-spark35
 SPARK35_TESTS := tests/spark/test_ingest.py tests/spark/test_submit.py tests/spark/test_delta_spark.py \
+	tests/spark/test_column_names.py \
 	tests/spark/test_versions.py::test_delta_for_another_spark \
 	tests/spark/test_kill.py::test_a_driver_killed_at_a_named_point_loses_and_doubles_nothing
 

@@ -10,7 +10,7 @@ from blizzard.core.kinds import Kind
 from blizzard.core.lists import count
 from blizzard.errors import ConfigError, SchemaError
 from blizzard.run.assemble import Assembly
-from blizzard.run.infer import InferredSchema, infer_from_sample
+from blizzard.run.infer import InferredSchema
 from blizzard.schema.fit import schema_differences
 from blizzard.schema.layout import layout_of
 from blizzard.schema.load import load_schema
@@ -23,7 +23,7 @@ def dispatch(options: argparse.Namespace) -> int:
 
 def _inferred(assembly: Assembly) -> InferredSchema:
     location = assembly.request.source_location
-    inferred = infer_from_sample(assembly.sample(assembly.source.list()), assembly.config.schema.hints, assembly.emit)
+    inferred = assembly.infer(assembly.source.list())
     if inferred is None:
         raise SchemaError(f"there is no record in {location.root} ({location.pattern})", kind=Kind.NO_RECORDS)
     return inferred

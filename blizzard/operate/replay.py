@@ -68,6 +68,7 @@ def replay_request(assembly: Assembly, opened: Opened, chosen: Selection) -> Rep
         limits=assembly.config.batch_limits,
         scan_commits=assembly.config.checkpoint.scan_commits,
         rename=parsing.rename,
+        spark_adds_columns=assembly.config.table.committer == "delta-spark",
     )
     return replay(ports, ingestor, settings, table, chosen)
 

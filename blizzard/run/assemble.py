@@ -28,6 +28,7 @@ from blizzard.quarantine.table import DeltaRsQuarantine
 from blizzard.run.after_ingest import Cleaning
 from blizzard.run.clock import SystemClock
 from blizzard.run.commit_queue import ThreadBackground
+from blizzard.run.infer import InferredSchema, infer_from_sample
 from blizzard.run.ports import Ingestor, Ports, StopRequest
 from blizzard.run.settings import RunSettings
 from blizzard.schema import DeltaSchema
@@ -92,6 +93,12 @@ class Assembly:
             max_files=config.schema.sample_files,
             parse=read_undeclared,
         )
+
+    def infer(self, listing: Sequence[SourceFile]) -> InferredSchema | None:
+        """The schema of a new table that a sample suggests; None if no file has a line."""
+        rename, by_spark = parse_policy(self.config).rename, self.config.table.committer == "delta-spark"
+        hints = self.config.schema.hints
+        return infer_from_sample(self.sample(listing), hints, self.emit, rename, by_spark=by_spark)
 
     @property
     def quarantine(self) -> DeltaRsQuarantine:
@@ -236,6 +243,7 @@ class Assembly:
             limits=config.batch_limits,
             bad=config.bad_policy,
             rename=parsing.rename,
+            spark_adds_columns=config.table.committer == "delta-spark",
             ignores_undeclared=parsing.unknown is Unknown.IGNORE,
             settings_fingerprint=parsing.fingerprint,
             max_quarantined=config.quarantine.max_records,

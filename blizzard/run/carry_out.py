@@ -20,7 +20,6 @@ from blizzard.run.assemble import (
 from blizzard.run.commit_queue import ThreadBackground
 from blizzard.run.discover import NO_FILE_MATCHES
 from blizzard.run.drain import drain
-from blizzard.run.infer import infer_from_sample
 from blizzard.run.ports import NeverStop, StopRequest
 from blizzard.run.preview import NothingRead, plan_nothing, plan_run
 from blizzard.schema import DeltaSchema
@@ -112,7 +111,7 @@ def _layout_to_write(assembly: Assembly, opened: Opened) -> TableLayout | None:
 def _inferred_schema(assembly: Assembly) -> DeltaSchema | None:
     """None: there is no record. Raises, with the schema as a suggestion, if inference was not asked for."""
     files = assembly.source.list()
-    inferred = infer_from_sample(assembly.sample(files), assembly.config.schema.hints, assembly.emit)
+    inferred = assembly.infer(files)
     if inferred is None:
         if not files:
             assembly.emit(Warned(message=NO_FILE_MATCHES))

@@ -15,6 +15,7 @@ from blizzard.schema import DeltaSchema
 from blizzard.schema.ddl import to_ddl
 from blizzard.schema.hints import parse_hints
 from blizzard.schema.infer import infer_schema
+from blizzard.schema.names import Rename
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,9 @@ class InferredSchema:
         }
 
 
-def infer_from_sample(sample: Sample, hints: str | None, emit: Emit) -> InferredSchema | None:
+def infer_from_sample(
+    sample: Sample, hints: str | None, emit: Emit, rename: Rename = None, *, by_spark: bool = False
+) -> InferredSchema | None:
     """The schema that a sample suggests, changed by the hints; None if no file has a line."""
     parsed = parse_hints(hints)
     if sample.listing:
@@ -59,7 +62,7 @@ def infer_from_sample(sample: Sample, hints: str | None, emit: Emit) -> Inferred
         _check_empty(sample)
         return None
     try:
-        inference = infer_schema(chain([first], records), parsed)
+        inference = infer_schema(chain([first], records), parsed, rename, by_spark=by_spark)
     finally:
         _warn_skipped(sample, emit)
     for remark in inference.remarks:

@@ -111,7 +111,8 @@ class BatchIngest:
         observed = [r.observed for r in result.reports if r.observed is not None]
         if not observed:
             return False
-        evolution = evolve_schema(self._table.schema, observed, self._settings.rename)
+        settings = self._settings
+        evolution = evolve_schema(self._table.schema, observed, settings.rename, by_spark=settings.spark_adds_columns)
         refused = [name for name in evolution.refused if name not in self._refused][: _MAX_NAMES - len(self._refused)]
         if refused:
             self._refused.update(refused)

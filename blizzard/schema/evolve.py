@@ -18,7 +18,7 @@ from blizzard.schema import MAX_DEPTH, ColumnPath, DeltaSchema, DeltaType, fold_
 from blizzard.schema.derived import derived_columns
 from blizzard.schema.json_values import JsonObject
 from blizzard.schema.names import FieldNames, Rename, fold_ascii, new_name
-from blizzard.schema.value_kinds import MANY_KEYS, UNUSABLE_IN_NAME, kind_of, scalar_type
+from blizzard.schema.value_kinds import MANY_KEYS, UNUSABLE_BY_SPARK, kind_of, scalar_type
 
 # The parser fills it. A source field of this name never becomes a column.
 RESCUED_COLUMN = "_rescued_data"
@@ -46,13 +46,15 @@ def observe(found: Iterable[tuple[ColumnPath, Any]]) -> Observations:
     return Observations(kinds=smallest(kinds))
 
 
-def evolve_schema(schema: DeltaSchema, observations: Iterable[Observations], rename: Rename = None) -> Evolution:
+def evolve_schema(
+    schema: DeltaSchema, observations: Iterable[Observations], rename: Rename = None, *, by_spark: bool = False
+) -> Evolution:
     """The schema with a new nullable column, at the end of its struct, for every undeclared field with a value; and
-    with `_rescued_data`, if there was a value that none of the columns can take."""
+    with `_rescued_data`, if there was a value that none of the columns can take. `by_spark`: Spark adds the columns."""
     merged = Observations(kinds={})
     for one in observations:
         merged = merged.merge(one)
-    growth = _Growth(kinds=merged.kinds, names=_children(merged.kinds), rename=rename)
+    growth = _Growth(kinds=merged.kinds, names=_children(merged.kinds), rename=rename, by_spark=by_spark)
     evolved, added = growth.of_struct(schema, [()], ()), growth.added
     # Of more paths than one report holds, those beyond are seen again once these are columns.
     is_cut = len(merged.kinds) >= observed.MAX_PATHS and not added
@@ -97,6 +99,7 @@ class _Growth:
     kinds: Mapping[ColumnPath, frozenset[str]]
     names: Mapping[ColumnPath, set[str]]
     rename: Rename
+    by_spark: bool
     added: list[str] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
     valueless: list[ColumnPath] = field(default_factory=list)  # only [] or {} so far: no type can be told
@@ -158,7 +161,7 @@ class _Growth:
             if not self._held(sources):
                 continue
             is_found = all(readable.find(source[-1]) == name for source in sources)
-            if not is_found or fold_name(name) in used or not _is_usable(name) or (not path and _is_rescued(name)):
+            if not is_found or fold_name(name) in used or not self._is_usable(name) or (not path and _is_rescued(name)):
                 self.refused.update(map(show_path, sources))
                 continue
             data_type = self._new_type(sources, (*path, name))
@@ -186,6 +189,11 @@ class _Growth:
         fields = self._new_fields(seen, path, taken=[])
         return {"type": "struct", "fields": fields} if fields else None
 
+    def _is_usable(self, name: str) -> bool:
+        if self.by_spark and UNUSABLE_BY_SPARK.search(name):
+            return False
+        return len(name) <= MAX_NAME_CHARACTERS and not name_problems([name], ())
+
 
 def _below(sources: Iterable[ColumnPath], step: str) -> list[ColumnPath]:
     return [(*source, step) for source in sources]
@@ -193,10 +201,6 @@ def _below(sources: Iterable[ColumnPath], step: str) -> list[ColumnPath]:
 
 def _is_rescued(name: str) -> bool:
     return fold_name(name) == RESCUED_COLUMN
-
-
-def _is_usable(name: str) -> bool:
-    return len(name) <= MAX_NAME_CHARACTERS and not UNUSABLE_IN_NAME.search(name) and not name_problems([name], ())
 
 
 def with_rescued_column(schema: DeltaSchema) -> DeltaSchema:

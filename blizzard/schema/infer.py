@@ -1,7 +1,8 @@
 """Makes a schema from records: each column gets a type that takes every value it held, and is nullable.
 
 A column with values of more than one kind becomes a STRING, which keeps their JSON text. A column without any value is
-left out, because nothing says what it is. Both are reported. Memory grows with the columns seen, not with the records.
+left out, because nothing says what it is. Both are reported. Spellings of a name that differ only by the case of ASCII
+letters are one column. Memory grows with the columns seen, not with the records.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any
 from blizzard.errors import SchemaError
 from blizzard.schema import MAX_DEPTH, ColumnPath, DeltaSchema, DeltaType, name_problems, show_column, show_path
 from blizzard.schema.hints import NO_HINTS, Hints
-from blizzard.schema.value_kinds import MANY_KEYS, UNUSABLE_IN_NAME, kind_of, scalar_type
+from blizzard.schema.names import Rename, fold_ascii, new_name
+from blizzard.schema.value_kinds import MANY_KEYS, UNUSABLE_BY_SPARK, kind_of, scalar_type
 
 # What a person calls the kinds of values that are one thing in JSON.
 _JSON_NAMES = dict.fromkeys(("long", "large", "decimal", "double", "huge"), "number") | dict.fromkeys(
@@ -40,18 +42,33 @@ class _Seen:
     element: _Seen | None = None
     too_deep: bool = False
 
+    def add(self, other: _Seen) -> None:
+        """The same column under another spelling."""
+        self.values += other.values
+        self.kinds |= other.kinds
+        self.examples |= {kind: value for kind, value in other.examples.items() if kind not in self.examples}
+        self.too_deep |= other.too_deep
+        for name, inner in other.fields.items():
+            self.fields.setdefault(name, _Seen()).add(inner)
+        if other.element is not None:
+            self.element = self.element or _Seen()
+            self.element.add(other.element)
 
-def infer_schema(records: Iterable[Mapping[str, Any]], hints: Hints = NO_HINTS) -> Inference:
+
+def infer_schema(
+    records: Iterable[Mapping[str, Any]], hints: Hints = NO_HINTS, rename: Rename = None, *, by_spark: bool = False
+) -> Inference:
     """The schema that takes all of these parsed JSON objects. Columns are in the order in which they were first seen;
-    hinted ones that were not seen come last. SchemaError with all reasons if there is none."""
+    hinted ones that were not seen come last. SchemaError with all reasons if there is none. `by_spark`: Spark makes the
+    table."""
     root: dict[str, _Seen] = {}
     for record in records:
         _observe_fields(root, record, ())
-    builder = _Builder()
+    builder = _Builder(rename=rename, by_spark=by_spark)
     schema = builder.struct(root, hints, ())
     if builder.problems:
         raise SchemaError(
-            "no schema fits these records; write one, or fix the source:",
+            "no schema fits these records; write one, fix the source, or give fields new names (schema.rename):",
             further=[f"  {problem}" for problem in builder.problems],
         )
     if schema is None:
@@ -94,12 +111,15 @@ def _observe(seen: _Seen, value: Any, path: ColumnPath) -> None:
 class _Builder:
     """Makes types from what was seen and hinted, and collects remarks and problems. A type None: no value was seen."""
 
+    rename: Rename
+    by_spark: bool
     problems: list[str] = field(default_factory=list)
     left_out: list[ColumnPath] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
     def struct(self, seen: Mapping[str, _Seen], hints: Hints, path: ColumnPath) -> DeltaSchema | None:
         fields, before = [], len(self.left_out)
+        seen = self._by_column(seen, hints, path)
         for name in dict.fromkeys([*seen, *hints.inside]):
             column = self._column(name, seen.get(name) or _Seen(), hints.inside.get(name, NO_HINTS), path)
             if column is None:
@@ -112,6 +132,19 @@ class _Builder:
         self.problems += name_problems([f["name"] for f in fields], path)
         return {"type": "struct", "fields": fields}
 
+    def _by_column(self, seen: Mapping[str, _Seen], hints: Hints, path: ColumnPath) -> dict[str, _Seen]:
+        """What each column held, under all names that fields of it have. A hint decides the spelling."""
+        spellings: dict[str, list[str]] = {}
+        for name in seen:
+            spellings.setdefault(fold_ascii(new_name(name, path, self.rename)), []).append(name)
+        hinted = {fold_ascii(name): name for name in hints.inside}
+        columns: dict[str, _Seen] = {}
+        for folded, names in spellings.items():
+            column = columns[hinted.get(folded) or min(new_name(name, path, self.rename) for name in names)] = _Seen()
+            for name in names:
+                column.add(seen[name])
+        return columns
+
     def _column(self, name: str, seen: _Seen, hints: Hints, parent: ColumnPath) -> dict[str, Any] | None:
         if hints.column is not None:
             return dict(hints.column)
@@ -119,9 +152,9 @@ class _Builder:
         data_type = self._type(seen, hints, path)
         if data_type is None:
             return None
-        if UNUSABLE_IN_NAME.search(name):
-            taken = "Delta takes none of ' ,;{}()=' in the name of a column"
-            self.problems.append(f"{show_column(path)}: {taken}; rename it in the source, or hint it if you want it so")
+        if self.by_spark and UNUSABLE_BY_SPARK.search(name):
+            taken = "Spark makes no table with one of ' ,;{}()=' in the name of a column"
+            self.problems.append(f"{show_column(path)}: {taken}; give it a new name (schema.rename)")
         return {"name": name, "type": data_type, "nullable": True, "metadata": {}}
 
     def _type(self, seen: _Seen, hints: Hints, path: ColumnPath) -> DeltaType | None:

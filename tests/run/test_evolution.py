@@ -14,10 +14,13 @@ from deltalake import DeltaTable
 from blizzard.core.bad import BadPolicy
 from blizzard.core.log import pipelines_of
 from blizzard.core.plan import Limits
+from blizzard.delta.place import DeltaRsPlace
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import BadData, Temporary
 from blizzard.schema.evolve import with_rescued_column
 from blizzard.schema.fit import fingerprint
+from blizzard.schema.layout import apply_layout
+from blizzard.schema.load import load_schema
 from blizzard.tasks.policy import ParsePolicy, Unknown
 from tests.flows.in_process import Flow, actions_of, newest
 from tests.ingesting import rows, write
@@ -109,18 +112,89 @@ def test_the_commit_that_adds_a_column_carries_a_txn(flow: Flow) -> None:
 
 
 def test_a_field_that_was_only_ever_null_is_added_when_it_has_a_value(flow: Flow) -> None:
-    write_records(flow, "a.ndjson", {"id": 1, "x": None, "y": [], "z": {}})
-    assert flow.run(spec=ADD).added_columns == []
-    write_records(flow, "b.ndjson", {"id": 2, "x": "v", "y": [1], "z": {"a": 1}})
+    write_records(flow, "a.ndjson", {"id": 1, "x": None, "u": {"v": None}})
+    assert flow.run(spec=ADD).added_columns == ["_rescued_data"], "an object without a value is kept as it is"
+    assert rows(flow.table)[0]["_rescued_data"] == '{"u":{"v":null}}'
+    write_records(flow, "b.ndjson", {"id": 2, "x": "v"})
     flow.run(spec=ADD)
-    assert rows(flow.table)[1] == {"id": 2, "name": None, "x": "v", "y": [1], "z": {"a": 1}}
+    assert rows(flow.table)[1] == {"id": 2, "name": None, "_rescued_data": None, "x": "v"}
 
 
-def test_a_name_that_differs_only_by_case_is_told_and_not_added(flow: Flow) -> None:
-    write_records(flow, "a.ndjson", {"id": 1, "ID": 2})
+def test_what_cannot_become_a_column_is_kept_in_the_rescued_column(flow: Flow) -> None:
+    write_records(flow, "a.ndjson", {"id": 1, "y": [], "z": {}, "n": None, "x": 7, "bad\nname": {"k": 1}})
+    write_records(flow, "b.ndjson", {"id": 2})
     summary = flow.run(spec=ADD)
-    assert (summary.records, summary.added_columns) == (1, [])
-    assert any("ID" in warning for warning in flow.told.warnings)
+    first, second = rows(flow.table)
+    assert json.loads(first.pop("_rescued_data")) == {"y": [], "z": {}, "`bad\nname`": {"k": 1}}
+    assert (first, second["_rescued_data"]) == ({"id": 1, "name": None, "x": 7}, None)
+    assert (summary.commits, summary.added_columns, summary.rescued_records) == (1, ["_rescued_data", "x"], 1)
+    assert sum("go to _rescued_data" in warning for warning in flow.told.warnings) == 1
+    write_records(flow, "c.ndjson", {"id": 3, "y": [1], "z": {}})
+    assert flow.run(spec=ADD).added_columns == ["y"], "its type can be told now"
+    assert [(row["y"], row["_rescued_data"]) for row in rows(flow.table)[2:]] == [([1], '{"z":{}}')]
+
+
+def test_a_field_of_the_name_of_a_derived_column_is_kept_in_the_rescued_column(flow: Flow) -> None:
+    layout = apply_layout(load_schema(flow.ddl), provenance=["source_line"])
+    DeltaRsPlace(root=str(flow.table), schema=layout.schema, clock=flow.clock).create("p")
+    write_records(flow, "a.ndjson", {"id": 1, "_source_line": 7, "_SOURCE_LINE": 8})
+    flow.run(spec=ADD)
+    (row,) = rows(flow.table)
+    assert (row["_source_line"], json.loads(row["_rescued_data"])) == (1, {"_source_line": 7, "_SOURCE_LINE": 8})
+
+
+def test_every_spelling_of_a_name_goes_into_one_column(flow: Flow) -> None:
+    write_records(flow, "a.ndjson", {"ID": 1, "userName": "a"}, {"Id": 2, "UserName": "b", "user": {"City": "x"}})
+    write_records(flow, "b.ndjson", {"id": 3, "USERNAME": 5, "User": {"city": "y"}}, {"id": 4, "ID": 5})
+    summary = flow.run(spec=ADD, slots=2)
+    assert summary.added_columns == ["USERNAME", "User"]
+    assert rows(flow.table) == [
+        {"id": 1, "name": None, "USERNAME": "a", "User": None},
+        {"id": 2, "name": None, "USERNAME": "b", "User": {"City": "x"}},
+        {"id": 3, "name": None, "USERNAME": "5", "User": {"City": "y"}},
+    ]
+    assert [r["error_kind"] for r in flow.quarantined()] == ["duplicate_key"]
+
+
+def test_new_columns_get_the_names_that_the_settings_give_them(flow: Flow) -> None:
+    write_records(flow, "a.ndjson", {"id": 1, "userName": "a", "homeCity": {"zipCode": 1}})
+    summary = flow.run(spec={"parsing": ParsePolicy(unknown=Unknown.REPORT, rename="snake")})
+    assert summary.added_columns == ["home_city", "user_name"]
+    assert rows(flow.table) == [{"id": 1, "name": None, "home_city": {"zip_code": 1}, "user_name": "a"}]
+
+
+def test_ignored_values_are_counted_and_named(flow: Flow) -> None:
+    write_records(flow, "a.ndjson", {"id": 1, "x": 1, "y": None}, {"id": "bad", "x": 2})
+    write_records(flow, "b.ndjson", {"id": 2, "x": [3]})
+    summary = flow.run()
+    assert (summary.ignored_values, summary.ignored_fields) == (3, {"x": 2, "y": 1})
+    idle = flow.run()
+    assert (idle.ignored_values, idle.ignored_fields) == (0, {})
+
+
+def test_nothing_counts_as_ignored_where_it_is_rescued(flow: Flow) -> None:
+    flow.ddl = "id BIGINT, name STRING, _rescued_data STRING"
+    write_records(flow, "a.ndjson", {"id": 1, "x": 1})
+    summary = flow.run(spec={"parsing": ParsePolicy(unknown=Unknown.RESCUE)})
+    assert (summary.ignored_values, summary.unknown_fields) == (0, ["x"])
+
+
+def test_times_that_are_cut_are_counted_and_told_once_for_each_column(flow: Flow) -> None:
+    flow.ddl = "id BIGINT, ts TIMESTAMP"
+    for name in ("a", "b"):
+        write_records(flow, f"{name}.ndjson", *({"id": i, "ts": f"2024-01-01T00:00:00.{i}000007"} for i in range(3)))
+    summary = flow.run(limits=Limits(max_files=1))
+    assert (summary.commits, summary.cut_timestamps) == (2, {"ts": 6})
+    assert [note for note in flow.told.notes if "microsecond" in note] == [
+        "ts: 3 timestamps had digits beyond a microsecond; they were cut (schema.timestamps: exact makes them bad)"
+    ]
+
+
+def test_the_parser_that_read_the_lines_is_in_the_summary(flow: Flow) -> None:
+    write_records(flow, "a.ndjson", {"id": 1})
+    summary = flow.run(spec={"parser": "reference"})
+    assert summary.parser == "reference"
+    assert flow.run().parser is None
 
 
 def test_another_writer_adding_the_same_column_meanwhile_is_noticed_and_nothing_is_lost(flow: Flow) -> None:

@@ -143,25 +143,37 @@ def test_an_object_used_as_a_map_is_remarked_on() -> None:
 
 
 def test_names_that_cannot_stand_together_are_refused() -> None:
-    with pytest.raises(SchemaError, match=r"column id: named more than once \(id, ID\)"):
-        infer_schema([{"id": 1}, {"ID": 2}])
-    with pytest.raises(SchemaError, match=r"column u\.k: named more than once"):
-        infer_schema([{"u": {"k": 1, "K": 1}}])
-    with pytest.raises(SchemaError, match=r"column u\.element\.k: named more than once"):
-        infer_schema([{"u": [{"k": 1}]}, {"u": [{"K": 2}]}])
-    with pytest.raises(SchemaError, match="column u: the column name '' is empty"):
+    with pytest.raises(SchemaError, match=r"column `ä`: named more than once \(`ä`, `Ä`\)"):
+        infer_schema([{"ä": 1}, {"Ä": 2}])
+    with pytest.raises(SchemaError, match=r"schema\.rename.*\n.*column u: the column name '' is empty"):
         infer_schema([{"u": {"": 1}}])
 
 
+def test_spellings_of_one_name_are_one_column_with_the_smallest() -> None:
+    records = [{"id": 1, "u": {"k": 1}, "l": [{"k": 1}]}, {"ID": 2.5, "U": {"K": "t"}, "L": [{"K": True, "z": 1}]}]
+    assert to_ddl(infer_schema(records).schema) == (
+        "ID DOUBLE, U STRUCT<K: STRING>, L ARRAY<STRUCT<K: STRING, z: BIGINT>>"
+    )
+    assert to_ddl(hinted("id DECIMAL(9,2)", *records[:2]).schema).startswith("id DECIMAL(9,2), U ")
+
+
+def test_columns_get_the_names_that_the_settings_give_them() -> None:
+    records = [{"userId": 1, "home City": {"zipCode": 1}}, {"user_id": 2}]
+    assert to_ddl(infer_schema(records, rename="snake").schema) == "user_id BIGINT, home_city STRUCT<zip_code: BIGINT>"
+    rename = {("userId",): "uid", ("home", "zipCode"): "zip", ("home City",): "home"}
+    assert to_ddl(infer_schema(records, rename=rename).schema) == (
+        "uid BIGINT, home STRUCT<zip: BIGINT>, user_id BIGINT"
+    )
+
+
 @pytest.mark.parametrize("name", ["a b", "a,b", "a;b", "a{b", "a}b", "a(b", "a)b", "a=b"])
-def test_a_name_that_delta_does_not_take_is_refused_unless_it_is_hinted(name: str) -> None:
-    with pytest.raises(SchemaError, match=rf"column `{re.escape(name)}`: Delta takes none of .*hint it"):
-        infer_schema([{name: 1}])
-    with pytest.raises(SchemaError, match=rf"column u\.element\.`{re.escape(name)}`: Delta takes none of"):
-        infer_schema([{"u": [{name: 1}]}])
-    assert to_ddl(hinted(f"`{name}` INT", {name: 1}).schema) == f"`{name}` INT"
-    assert to_ddl(hinted("u STRING", {"u": {name: 1}}).schema) == "u STRING"
-    assert infer_schema([{name: None, "a": 1}]).left_out == (f"`{name}`",)
+def test_a_name_that_spark_does_not_take_is_refused_where_spark_makes_the_table(name: str) -> None:
+    assert infer_schema([{name: 1}]).schema["fields"][0]["name"] == name
+    with pytest.raises(SchemaError, match=rf"column `{re.escape(name)}`: Spark makes no table .*schema\.rename"):
+        infer_schema([{name: 1}], by_spark=True)
+    with pytest.raises(SchemaError, match=rf"column u\.element\.`{re.escape(name)}`: Spark makes no table"):
+        infer_schema([{"u": [{name: 1}]}], by_spark=True)
+    assert infer_schema([{name: 1}], rename="snake", by_spark=True).schema["fields"][0]["name"] == "a_b"
 
 
 def test_names_inside_what_becomes_text_do_not_matter() -> None:
