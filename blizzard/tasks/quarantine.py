@@ -5,8 +5,10 @@ Every row says where its bytes came from and why they are bad. The bytes are kep
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import orjson
@@ -48,8 +50,13 @@ QUARANTINE_SCHEMA: DeltaSchema = {
 }
 ARROW_SCHEMA: pa.Schema = to_arrow(QUARANTINE_SCHEMA)
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _FLUSH_BYTES = 8 * 1024 * 1024
 _FLUSH_ROWS = 10_000
+# Added at once: few enough that the buffer stays near these limits.
+_STEP_ROWS = 500
+# The other columns hardly ever repeat, and a dictionary of them costs half of the time to write them.
+_REPEATING = [name for name in _COLUMNS if name not in ("raw", "line", "byte_offset", "raw_bytes")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +78,20 @@ class BadRow:
     def complete(self) -> bool:
         """Whether all bytes are there, so that the line can be replayed."""
         return self.raw is not None and len(self.raw) == self.raw_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadRows:
+    """Bad lines of one file, column by column: a value for each of them. All their bytes are there."""
+
+    source_file: str
+    source_etag: str
+    lines: Sequence[int]  # 1-based
+    byte_offsets: Sequence[int]
+    raws: Sequence[bytes]
+    kinds: Sequence[str]
+    messages: Sequence[str]
+    columns: Sequence[str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,17 +191,54 @@ class QuarantineWriter:
             "run_id": run_id,
         }
         self._stamp |= {"batch_id": batch_id, "orphaned": None}
-        self._buffer: list[BadRow] = []
+        self._buffer: dict[str, list[Any]] = {name: [] for name in _COLUMNS if name not in self._stamp}
         self._buffer_bytes = 0
         self._writer: Any = None
         self._sink: Sink | None = None
         self.rows = 0
 
     def add(self, row: BadRow) -> None:
-        self._buffer.append(row)
-        self._buffer_bytes += len(row.raw or b"")
-        self.rows += 1
-        if self._buffer_bytes >= _FLUSH_BYTES or len(self._buffer) >= _FLUSH_ROWS:
+        values = {
+            "source_file": row.source_file,
+            "source_etag": row.source_etag,
+            "line": row.line,
+            "byte_offset": row.byte_offset,
+            "raw": row.raw,
+            "raw_bytes": row.raw_bytes,
+            "complete": row.complete,
+            "error_kind": row.kind,
+            "message": row.message,
+            "column": row.column,
+            "quarantined_at": _in_us(row.since) if row.since is not None else _now_us(),
+        }
+        self._append({name: [value] for name, value in values.items()}, len(row.raw or b""))
+
+    def add_lines(self, rows: BadRows) -> None:
+        for start in range(0, len(rows.lines), _STEP_ROWS):
+            step = slice(start, start + _STEP_ROWS)
+            raws = rows.raws[step]
+            sizes, count = list(map(len, raws)), len(raws)
+            columns: dict[str, Sequence[Any]] = {
+                "source_file": [rows.source_file] * count,
+                "source_etag": [rows.source_etag] * count,
+                "line": rows.lines[step],
+                "byte_offset": rows.byte_offsets[step],
+                "raw": raws,
+                "raw_bytes": sizes,
+                "complete": [True] * count,
+                "error_kind": rows.kinds[step],
+                "message": rows.messages[step],
+                "column": rows.columns[step],
+                "quarantined_at": [_now_us()] * count,
+            }
+            self._append(columns, sum(sizes))
+
+    def _append(self, columns: Mapping[str, Sequence[Any]], size_bytes: int) -> None:
+        for name, values in columns.items():
+            self._buffer[name].extend(values)
+        self._buffer_bytes += size_bytes
+        self.rows += len(columns["line"])
+        if self._buffer_bytes >= _FLUSH_BYTES or len(self._buffer["line"]) >= _FLUSH_ROWS:
             self._flush()
 
     def close(self) -> tuple[DataFile, ...]:
@@ -200,32 +258,26 @@ class QuarantineWriter:
             self._writer = self._sink = None
 
     def _flush(self) -> None:
-        if not self._buffer:
+        count = len(self._buffer["line"])
+        if not count:
             return
         if self._writer is None:
             self._sink = self._store.create(self._name)
-            self._writer = pq.ParquetWriter(self._sink.target, ARROW_SCHEMA, compression="zstd")
-        self._writer.write_table(_to_table(self._buffer, self._stamp))
-        self._buffer, self._buffer_bytes = [], 0
+            self._writer = pq.ParquetWriter(
+                self._sink.target, ARROW_SCHEMA, compression="zstd", use_dictionary=_REPEATING
+            )
+        columns = self._buffer | {name: [value] * count for name, value in self._stamp.items()}
+        arrays = [pa.array(columns[field.name], field.type) for field in ARROW_SCHEMA]
+        self._writer.write_table(pa.Table.from_arrays(arrays, schema=ARROW_SCHEMA))
+        self._buffer, self._buffer_bytes = {name: [] for name in self._buffer}, 0
 
 
-def _to_table(rows: list[BadRow], stamp: dict[str, Any]) -> pa.Table:
-    count, now = len(rows), datetime.now(timezone.utc)
-    columns: dict[str, list[Any]] = {
-        **{name: [value] * count for name, value in stamp.items()},
-        "source_file": [row.source_file for row in rows],
-        "source_etag": [row.source_etag for row in rows],
-        "line": [row.line for row in rows],
-        "byte_offset": [row.byte_offset for row in rows],
-        "raw": [row.raw for row in rows],
-        "raw_bytes": [row.raw_bytes for row in rows],
-        "complete": [row.complete for row in rows],
-        "error_kind": [row.kind for row in rows],
-        "message": [row.message for row in rows],
-        "column": [row.column for row in rows],
-        "quarantined_at": [row.since or now for row in rows],
-    }
-    return pa.table([pa.array(columns[field.name], field.type) for field in ARROW_SCHEMA], schema=ARROW_SCHEMA)
+def _now_us() -> int:
+    return time.time_ns() // 1000
+
+
+def _in_us(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def read_footer(store: Store, name: str) -> DataFile:

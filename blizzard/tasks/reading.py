@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import accumulate
@@ -27,7 +26,7 @@ from blizzard.tasks.parse import RecordParser
 from blizzard.tasks.parsed import BadLine, ParsedBlock
 from blizzard.tasks.partitioned import RowWriter
 from blizzard.tasks.policy import RESCUED_COLUMN
-from blizzard.tasks.quarantine import BadRow, QuarantineWriter
+from blizzard.tasks.quarantine import BadRow, BadRows, QuarantineWriter
 from blizzard.tasks.spec import TaskSpec
 
 # How often a task looks for the end marker.
@@ -217,16 +216,15 @@ class Reading:
         if parsed.lines != starts[-1]:
             raise RuntimeError(f"{starts[-1]} lines became {parsed.lines}")
         parsed, table = self._complete(parsed, gathered, starts)
-        for bad in parsed.bad:
-            part = bisect_right(starts, bad.index) - 1
-            progress, block = gathered[part]
-            self._add_bad(progress, _bad_row(bad, progress.piece, block, bad.index - starts[part]))
         rows = np.searchsorted(_row_lines(parsed), starts)
         bad_rows = np.searchsorted([bad.index for bad in parsed.bad], starts)
         for part, (progress, block) in enumerate(gathered):
-            good, bad_here = int(rows[part + 1] - rows[part]), int(bad_rows[part + 1] - bad_rows[part])
+            bad = parsed.bad[bad_rows[part] : bad_rows[part + 1]]
+            if bad:
+                self._add_bad_lines(progress, block, bad, starts[part])
+            good = int(rows[part + 1] - rows[part])
             progress.rows += good
-            progress.blank += block.lines - good - bad_here
+            progress.blank += block.lines - good - len(bad)
         if parsed.table.num_rows + len(parsed.bad) + parsed.blank != parsed.lines:
             raise RuntimeError(f"{parsed.lines} lines became {parsed.table.num_rows} rows")
         self._notice(parsed)
@@ -277,23 +275,50 @@ class Reading:
             kind=LineKind.TOO_LONG,
             message=str(block.too_long),
         )
-        self._add_bad(progress, row)
-
-    def _add_bad(self, progress: _Progress, row: BadRow) -> None:
-        policy = self._spec.bad
-        if policy.records == "fail":
-            message = f"{row.kind}: {row.message}"
-            raise BadRecordStop(TaskFailure(kind=Kind.BAD_RECORD, path=row.source_file, line=row.line, message=message))
-        progress.bad += 1
-        self._bad += 1
-        if policy.max_records is not None and self._bad > policy.max_records:
-            message = f"more than {policy.max_records:,} bad records (bad_records.max_records); this one: {row.message}"
-            raise BadRecordStop(
-                TaskFailure(kind=Kind.TOO_MANY_BAD_RECORDS, path=row.source_file, line=row.line, message=message)
-            )
-        if policy.keeps_bad_records:
+        self._count_bad(progress, 1, lambda _: (block.first_line + 1, row.kind, row.message))
+        if self._spec.bad.keeps_bad_records:
             progress.cut += not row.complete
             self._quarantine.add(row)
+
+    def _add_bad_lines(self, progress: _Progress, block: Block, bad: Sequence[BadLine], first: int) -> None:
+        """`first` is the index of the block's first line among all that were parsed together."""
+        indexes = np.array([line.index for line in bad]) - first
+        lines = (indexes + block.first_line + 1).tolist()
+        self._count_bad(progress, len(bad), lambda i: (lines[i], bad[i].kind, bad[i].message))
+        if not self._spec.bad.keeps_bad_records:
+            return
+        # The bytes as they are in the file: joined blocks have other offsets and no byte order mark.
+        edges = np.concatenate(([-1], block.newlines, [len(block.data)]))
+        starts, ends = edges[indexes] + 1, edges[indexes + 1]
+        self._quarantine.add_lines(
+            BadRows(
+                source_file=progress.piece.path,
+                source_etag=progress.piece.etag,
+                lines=lines,
+                byte_offsets=(starts + block.first_byte).tolist(),
+                raws=[block.data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)],
+                kinds=[line.kind for line in bad],
+                messages=[line.message for line in bad],
+                columns=[line.column for line in bad],
+            )
+        )
+
+    def _count_bad(self, progress: _Progress, count: int, show: Callable[[int], tuple[int, str, str]]) -> None:
+        """Raises if the policy allows none, or not so many. `show` gives line, kind and message of one of them."""
+        policy = self._spec.bad
+        if policy.records == "fail":
+            line, kind, message = show(0)
+            raise _stop(progress, Kind.BAD_RECORD, line, f"{kind}: {message}")
+        if policy.max_records is not None and self._bad + count > policy.max_records:
+            line, _, message = show(policy.max_records - self._bad)
+            said = f"more than {policy.max_records:,} bad records (bad_records.max_records); this one: {message}"
+            raise _stop(progress, Kind.TOO_MANY_BAD_RECORDS, line, said)
+        progress.bad += count
+        self._bad += count
+
+
+def _stop(progress: _Progress, kind: Kind, line: int, message: str) -> BadRecordStop:
+    return BadRecordStop(TaskFailure(kind=kind, path=progress.piece.path, line=line, message=message))
 
 
 def find_broken(spec: TaskSpec, pieces: Iterable[Slice]) -> dict[str, BrokenFile]:
@@ -321,7 +346,7 @@ def _row_lines(parsed: ParsedBlock) -> Positions:
 def _without_rows(parsed: ParsedBlock, error: UnusableOrigin) -> ParsedBlock:
     """These rows as bad lines."""
     row_lines = _row_lines(parsed)
-    # `_bad_row` takes the bytes and their place from the block.
+    # `_add_bad_lines` takes the bytes and their place from the block.
     bad = [
         BadLine(index=index, kind=LineKind.MISSING_VALUE, message=str(error), column=error.column, raw=b"", offset=0)
         for index in row_lines[error.rows].tolist()
@@ -347,20 +372,3 @@ def _join(blocks: list[Block]) -> bytes:
 
 def _without_bom(block: Block) -> bytes:
     return block.data.removeprefix(BOM_UTF8) if block.first_line == 0 else block.data
-
-
-def _bad_row(bad: BadLine, piece: Slice, block: Block, index: int) -> BadRow:
-    # The bytes as they are in the file: joined blocks have other offsets and no byte order mark.
-    start = 0 if index == 0 else int(block.newlines[index - 1]) + 1
-    raw = block.data[start : int(block.newlines[index]) if index < len(block.newlines) else None]
-    return BadRow(
-        source_file=piece.path,
-        source_etag=piece.etag,
-        line=block.first_line + index + 1,
-        byte_offset=block.first_byte + start,
-        raw=raw,
-        raw_bytes=len(raw),
-        kind=bad.kind,
-        message=bad.message,
-        column=bad.column,
-    )
