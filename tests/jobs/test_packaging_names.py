@@ -29,9 +29,8 @@ def test_the_package_is_called_blizzard_delta() -> None:
 def test_no_file_asks_for_the_package_of_another_project() -> None:
     """`blizzard` on PyPI is somebody else's."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    files = [
-        ROOT / name for name in listed.splitlines() if name.endswith((".py", ".md", ".toml", ".yml", ".json", ".txt"))
-    ]
+    kinds = (".py", ".md", ".toml", ".yml", ".json", ".txt")
+    files = [ROOT / name for name in listed.splitlines() if name.endswith(kinds)]
     assert len(files) > 300
     named = {
         f"{path.relative_to(ROOT)}: {found[0]}"
