@@ -26,7 +26,7 @@ def measure_warm_up(folder: str, *, rounds: int = 3, time_limit_s: float = 600.0
     """Seconds from the start of the process to the first commit, and CPU seconds of all its processes."""
     folder = os.path.abspath(folder)
     write_events(os.path.join(folder, "source"), files=1, records=1000)
-    made = _blizzard(folder, "warm", time_limit_s, "warm-up", "--json").last_json
+    made = json.loads(_blizzard(folder, "warm", time_limit_s, "warm-up", "--json").stdout)
     best: dict[str, float] = {}
     for _ in range(rounds):
         for kind in ("cold", "warm"):
