@@ -36,6 +36,12 @@ def no_jvm_by_mistake(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
 
 
 @pytest.fixture(autouse=True)
+def cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No archive that a developer has made, and no trace in his cache folder."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture(autouse=True)
 def secrets_of_one_test() -> Iterator[None]:
     """What a test gives as a secret is hidden from every text of this process: from those of later tests too, unless
     it is forgotten. A wrong key called "wrong" once took that word out of messages that another test looked at."""

@@ -97,6 +97,10 @@ def _command(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]
             from blizzard.cli import maintenance
 
             return maintenance.dispatch
+        case "warm-up":
+            from blizzard.cli import warm_up
+
+            return warm_up.dispatch
         case _:
             from blizzard.cli import show
 

@@ -132,6 +132,8 @@ def build_parser() -> argparse.ArgumentParser:
     add_table_arguments(doctor)
     add_committer_argument(doctor)
 
+    _add_warm_up(commands)
+
     orphans = commands.add_parser(
         "vacuum-orphans",
         help="find and delete files of attempts that never committed",
@@ -150,6 +152,21 @@ def build_parser() -> argparse.ArgumentParser:
     schema = commands.add_parser("schema", help="infer a schema from records, or compare one with a table's")
     _schema_actions(schema.add_subparsers(dest="action", required=True, metavar="ACTION"))
     return parser
+
+
+def _add_warm_up(commands: argparse._SubParsersAction[Parser]) -> None:
+    warm_up = commands.add_parser(
+        "warm-up",
+        help="make local runs start faster: keep the classes of the JVM in an archive",
+        description="Make local runs start faster. Makes one small run, and keeps the classes that its JVM loaded in"
+        " the cache folder: 140 MB in $XDG_CACHE_HOME/blizzard or ~/.cache/blizzard. Local runs with the same Java,"
+        " Spark and Java options use them; everything else ignores them. Once is enough, until Java or Spark is"
+        " updated.",
+    )
+    warm_up.add_argument("--remove", action="store_true", help="remove the archives of all environments")
+    add_committer_argument(warm_up)
+    add_config_arguments(warm_up)
+    warm_up.add_argument("--json", action="store_true", help="as one JSON object")
 
 
 def _schema_actions(actions: argparse._SubParsersAction[Parser]) -> None:

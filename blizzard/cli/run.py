@@ -85,6 +85,14 @@ class RunCommand:
                 raise ConfigError(str(e), kind=e.kind, further=_suggestion(self._arguments, e.ddl)) from e
             finally:
                 self._summary.seconds = max(0.0, self._summary.seconds - session.startup_seconds)
+            if session.is_cold and config.log.format == "text":
+                self._tell_of_warm_up()
+
+    def _tell_of_warm_up(self) -> None:
+        from blizzard.spark.archive import is_first_cold_start
+
+        if is_first_cold_start():
+            self._say("info", "Spark took its time to start: run blizzard warm-up once, and local runs start faster")
 
     def _say(self, level: str, text: str, *, trace: Sequence[str] = (), **fields: Any) -> None:
         """On stderr, as a JSON object if the other lines are. Line ends in `text` are our own: see BlizzardError."""

@@ -75,6 +75,7 @@ class Kind(Word):
     NO_CONNECT = "no_connect"
     NO_JVM = "no_jvm"
     NO_DELTA_JARS = "no_delta_jars"
+    NO_ARCHIVE = "no_archive"
     PYTHON_MISMATCH = "python_mismatch"
     WORKER_ENVIRONMENT = "worker_environment"
     STORE = "store"

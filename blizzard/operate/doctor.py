@@ -6,10 +6,11 @@ Changes nothing. Each finding is one line with a verdict.
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import orjson
@@ -23,8 +24,10 @@ from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import Refused, known_failure
 from blizzard.operate.status import read_status
 from blizzard.run.assemble import Assembly
+from blizzard.spark.archive import NoArchive, find_archive, jvm_for
 from blizzard.spark.databricks import ACCESS_MODE, judge_databricks
 from blizzard.spark.java import describe_fit, find_java, is_too_old, java_version
+from blizzard.spark.session import local_options, starts_jvm_here
 from blizzard.store import open_store
 from blizzard.store.uri import is_local
 
@@ -42,7 +45,7 @@ class Finding:
 
 
 def examine(assembly: Assembly) -> list[Finding]:
-    findings = list(_machine())
+    findings = [*_machine(), *_warm_up(assembly.config.spark_conf)]
     if assembly.config.table.path is not None:
         try:
             findings += _table(assembly)
@@ -94,6 +97,20 @@ def _java() -> Finding:
             verdict="problem", about="java", text=f"Java {version or 'unknown'} at {java}: {describe_fit(spark)}"
         )
     return Finding(verdict="ok", about="java", text=f"Java {version}")
+
+
+def _warm_up(conf: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether local sessions start from an archive. Says nothing of other sessions, or where there is no Spark."""
+    if find_java() is None or importlib.util.find_spec("pyspark") is None or not starts_jvm_here(conf):
+        return
+    try:
+        archive = find_archive(jvm_for(conf, local_options(conf)))
+    except NoArchive as e:
+        advice = ": blizzard warm-up makes local runs start faster" if e.can_be_made else ""
+        yield Finding(verdict="note", about="warm-up", text=f"no archive of the JVM, {e}{advice}")
+    else:
+        text = f"an archive of {archive.size_bytes / 1_000_000:.0f} MB fits: local runs start from it"
+        yield Finding(verdict="ok", about="warm-up", text=text)
 
 
 def _spark_version() -> str:

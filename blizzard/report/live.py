@@ -11,7 +11,6 @@ from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError
 from blizzard.report.collect import MAX_COMMITS, collect
 from blizzard.report.facts import Live, ReportFacts
-from blizzard.report.page import render_page
 from blizzard.run.assemble import Assembly
 from blizzard.store.uri import show_uri
 
@@ -47,6 +46,8 @@ class LiveReport:
         self._read_at_s = float("-inf")
 
     def render(self, live: Live) -> str:
+        from blizzard.report.page import render_page  # its template engine is slow to load, and most runs show no page
+
         with self._lock:
             if time.monotonic() - self._read_at_s > _LIVE_AGE_S:
                 self._facts = self._read()

@@ -10,6 +10,7 @@ import logging
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -72,6 +73,19 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 def keep_quiet_about_its_end(session: Any) -> None:
     """When the JVM is gone, pyspark prints tracebacks. Our one line is enough."""
     logging.getLogger().addFilter(_is_not_of_py4j)  # it logs its tracebacks as the root
-    server = getattr(getattr(session, "_sc", None), "_accumulatorServer", None)
+    server = _accumulator_server(session)
     if server is not None:
         server.handle_error = lambda *_: None
+
+
+def end_without_waiting(session: Any) -> None:
+    """After a job, pyspark waits up to a second for its server of accumulators to notice that the session is stopped.
+    blizzard has no accumulators: let it notice by itself."""
+    server = _accumulator_server(session)
+    if server is not None and isinstance(server.server_address, tuple):  # one in the file system has to be deleted
+        end = server.shutdown
+        server.shutdown = lambda: threading.Thread(target=end, name="blizzard-session-end", daemon=True).start()
+
+
+def _accumulator_server(session: Any) -> Any:
+    return getattr(getattr(session, "_sc", None), "_accumulatorServer", None)

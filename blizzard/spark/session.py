@@ -12,13 +12,17 @@ import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError, Temporary, connect_without_jvm
-from blizzard.spark.gone import is_gone, keep_quiet_about_its_end, raise_if_gone
+from blizzard.spark.archive import OPTIONS, NoArchive, find_archive, java_option, jvm_for
+from blizzard.spark.gone import end_without_waiting, is_gone, keep_quiet_about_its_end, raise_if_gone
 from blizzard.spark.java import check_java_after_failure, require_java
 
 if TYPE_CHECKING:
@@ -65,7 +69,8 @@ class LazySession:
         self._conf, self._with_delta = conf, with_delta
         self._session: Any = None
         self._owned = False
-        self._starting: Future[tuple[Any, bool]] | None = None
+        self._starting: Future[_Started] | None = None
+        self.is_cold = False  # it started a JVM without the archive that `blizzard warm-up` would make
         self.startup_seconds = 0.0
 
     def begin(self) -> None:
@@ -79,7 +84,7 @@ class LazySession:
             started = time.monotonic()
             before = signal.getsignal(signal.SIGINT)
             starting = self._starting
-            self._session, self._owned = self._start() if starting is None else starting.result()
+            self._take(self._start() if starting is None else starting.result())
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGINT, before)  # pyspark installs its own handler, which cancels all jobs
             self.startup_seconds = time.monotonic() - started
@@ -87,7 +92,7 @@ class LazySession:
 
     def stop(self) -> None:
         if self._session is None and self._starting is not None and self._starting.exception() is None:
-            self._session, self._owned = self._starting.result()  # begun and never used
+            self._take(self._starting.result())  # begun and never used
         if self._owned:
             try:
                 self._session.stop()
@@ -103,37 +108,48 @@ class LazySession:
         if isinstance(error, Exception):
             raise_if_gone(error)
 
-    def _start_into(self, starting: Future[tuple[Any, bool]]) -> None:
+    def _take(self, started: _Started) -> None:
+        self._session, self._owned, self.is_cold = started.session, started.is_owned, started.is_cold
+
+    def _start_into(self, starting: Future[_Started]) -> None:
         try:
             starting.set_result(self._start())
         except BaseException as e:
             starting.set_exception(e)
 
-    def _start(self) -> tuple[Any, bool]:
+    def _start(self) -> _Started:
         return _start(self._conf, self._with_delta)
 
 
-def _start(conf: Mapping[str, str], with_delta: bool) -> tuple[Any, bool]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Started:
+    session: Any
+    is_owned: bool  # to be stopped at the end
+    is_cold: bool = False
+
+
+def _start(conf: Mapping[str, str], with_delta: bool) -> _Started:
     import pyspark
     from pyspark.sql import SparkSession  # half a second that --help and status need not pay
 
     require_spark(pyspark.__version__)
     active = SparkSession.getActiveSession()
     if active is not None:
-        return active, False
+        return _Started(session=active, is_owned=False)
     if "DATABRICKS_RUNTIME_VERSION" in os.environ:
         # The runtime has started Spark for the whole cluster: use it as it is, and never stop it.
-        return SparkSession.builder.getOrCreate(), False
+        return _Started(session=SparkSession.builder.getOrCreate(), is_owned=False)
     remote = conf.get("spark.remote") or os.environ.get("SPARK_REMOTE")
     if remote is not None:
-        return _connect(remote, conf, with_delta), True
+        return _Started(session=_connect(remote, conf, with_delta), is_owned=True)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started the JVM already
-    settings = dict(conf)
+    settings, is_cold = dict(conf), False
     if not submitted:
         require_java()
         if _is_local(conf.get("spark.master")):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-            settings = _local_conf() | settings
+            options, is_cold = _options_with_archive(conf)
+            settings = _LOCAL_CONF | settings | {OPTIONS: options}
     if _is_local(_submitted_master() if submitted else conf.get("spark.master")):
         # Otherwise the workers run the first python3 on PATH, without this environment's packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -143,14 +159,24 @@ def _start(conf: Mapping[str, str], with_delta: bool) -> tuple[Any, bool]:
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
+        if not submitted:
+            threading.Thread(target=_import_for_the_first_job, name="blizzard-imports").start()
         session = builder.getOrCreate()
         if not submitted:
             keep_quiet_about_its_end(session)
-        return session, not submitted
+            end_without_waiting(session)
+        return _Started(session=session, is_owned=not submitted, is_cold=is_cold)
     except Exception as e:
         if not submitted:
             check_java_after_failure(pyspark.__version__)
         raise Temporary(f"the Spark session could not be started: {_line(e)}", kind=Kind.SPARK_SESSION) from e
+
+
+def _import_for_the_first_job() -> None:
+    """What mapInArrow imports when it is first called: half a second, while the JVM starts."""
+    with suppress(ImportError):  # the first job says what is missing
+        import_module("pandas")
+        import_module("pyspark.sql.pandas.map_ops")
 
 
 def require_spark(version: str) -> None:
@@ -256,8 +282,26 @@ def _submitted_master() -> str | None:
     return settings_of(None).get("spark.master")
 
 
-def _local_conf() -> dict[str, str]:
-    quiet = files("blizzard").joinpath("log4j2-quiet.properties")
+def starts_jvm_here(conf: Mapping[str, str]) -> bool:
+    """Whether a session with these settings is a JVM that this process starts, and a local one."""
+    is_elsewhere = {"PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE"} & set(os.environ)
+    return not is_elsewhere and "spark.remote" not in conf and _is_local(conf.get("spark.master"))
+
+
+def local_options(conf: Mapping[str, str]) -> str:
+    """The Java options of a local session: the user's own, or ours."""
+    given = conf.get(OPTIONS)
+    if given is not None:
+        return given
+    quiet = java_option(f"-Dlog4j2.configurationFile={files('blizzard').joinpath('log4j2-quiet.properties')}")
     # The JVM only schedules here: fast compilation is better than good code, and a small heap needs no parallel GC.
-    options = f"-Dlog4j2.configurationFile={quiet} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    return _LOCAL_CONF | {"spark.driver.extraJavaOptions": options}
+    return f"{quiet} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def _options_with_archive(conf: Mapping[str, str]) -> tuple[str, bool]:
+    """The options, and whether an archive is missing that could be made."""
+    options = local_options(conf)
+    try:
+        return f"{options} {find_archive(jvm_for(conf, options)).options}", False
+    except NoArchive as e:
+        return options, e.can_be_made

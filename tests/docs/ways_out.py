@@ -158,6 +158,7 @@ USAGE = {  # exit 2: the text says what to change
         "tests/cluster/test_connect.py::test_the_committer_that_needs_a_jvm_is_refused_before_anything_is_asked_for"
     ),
     "no_delta_jars": _SPARK + "test_without_deltas_jars_it_says_what_to_install",
+    "no_archive": "tests/spark/test_archive.py::test_where_there_can_be_none_warm_up_says_why",
     "no_connect": "",
     "python_mismatch": _VERSIONS + "test_executors_with_another_python",
     "worker_environment": _VERSIONS + "test_executors_with_another_python",

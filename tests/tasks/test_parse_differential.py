@@ -68,10 +68,6 @@ def test_every_hostile_value_means_the_same_in_every_type(data_type: str, parser
     empty = frozenset({Coercion.EMPTY_IS_NULL, Coercion.BOOLEANS_0_1})
     everything = frozenset(Coercion)
     settings_of: list[dict[ColumnPath, frozenset[Coercion]]] = [{}, {EVERY_COLUMN: everything}, {("a",): empty}]
-        {},
-        {EVERY_COLUMN: frozenset(Coercion)},
-        {("a",): empty},
-    ]
     for formats in [(), *FORMATS.get(data_type, [])]:
         for coerce in settings_of:
             policy = ParsePolicy(formats={("a",): formats} if formats else {}, coerce=coerce)
