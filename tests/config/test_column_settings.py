@@ -75,7 +75,7 @@ def test_a_path_is_read_as_it_is_shown(path: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"schema.formats.tz": "iso"}, "schema.formats.tz: there is no column tz; did you mean ts?"),
+        ({"schema.formats.tz": "iso"}, "schema.formats.tz: there is no column tz; there are id, ts, day"),
         ({"schema.formats.TS": "iso"}, "there is no column TS"),
         ({"schema.formats.user.sen": "iso"}, "there is no column user.sen; did you mean seen?"),
         ({"schema.formats.note.x": "iso"}, "there is no column note.x; nothing is inside of this column"),

@@ -15,10 +15,10 @@ OTHER = {"parsing": ParsePolicy(coerce={("id",): frozenset({Coercion.NUMBERS_IN_
 
 
 def begun(folder: Path) -> Flow:
-    """Of b.ndjson, 2 of 5 lines are committed."""
+    """Of b.ndjson, 2 of 6 lines are committed."""
     flow = Flow(folder)
     write_ids(flow.src / "a.ndjson", 0, 3)
-    write_ids(flow.src / "b.ndjson", 3, 8)
+    write_ids(flow.src / "b.ndjson", 3, 9)
     flow.run(limits=Limits(max_records=5), max_batches=1, slots=1)
     assert newest_position(flow).marks.records_read("b.ndjson") == 2
     return flow
@@ -38,14 +38,14 @@ def test_a_run_that_goes_on_inside_a_file_under_other_settings_says_so_once(tmp_
     assert len(told_of_settings(flow)) == 1, "these are the settings now"
     flow.run()
     assert len(told_of_settings(flow)) == 2
-    assert ids(flow.table) == list(range(8))
+    assert ids(flow.table) == list(range(9))
     assert newest_position(flow).on.settings_fingerprint is None
 
 
 def test_nothing_is_said_between_files_or_under_the_same_settings(tmp_path: Path) -> None:
     flow = begun(tmp_path)
     flow.run()
-    write_ids(flow.src / "c.ndjson", 8, 10)
+    write_ids(flow.src / "c.ndjson", 9, 11)
     flow.run(spec=OTHER)
     assert told_of_settings(flow) == []
 
