@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from blizzard.config.keys import KEYS
+from blizzard.config.load import COLUMN_FAMILIES
 from blizzard.core.kinds import Kind, LineKind
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +44,7 @@ def test_what_a_document_names_exists(path: Path) -> None:
     families = tuple({name.split(".")[0] + "." for name in KEYS if "." in name} - {"spark."})  # others' settings
     for key in re.findall(r"`([a-z_]+\.[a-z_]+)(?:[=:] ?\w+)?`", text):
         if key.startswith(families) and not key.endswith((".py", ".md", ".sh")):
-            assert key in KEYS or key.endswith("conf"), key
+            assert key in KEYS or key in COLUMN_FAMILIES or key.endswith("conf"), key
     for command in re.findall(r"`?blizzard ((?:checkpoint )?[a-z]+(?:-[a-z]+)?) --", text):
         assert command.split()[0] in _commands(), command
 

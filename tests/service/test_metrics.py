@@ -183,7 +183,13 @@ def metrics_table() -> str:
 
 
 def _labels(family: Any) -> str:
-    more = {"blizzard_errors": "kind", "blizzard_recovery_path": "path", "blizzard_stage_seconds": "stage"}
+    more = {
+        "blizzard_errors": "kind",
+        "blizzard_recovery_path": "path",
+        "blizzard_stage_seconds": "stage",
+        "blizzard_cut_timestamps": "column",
+        "blizzard_parser_info": "parser",
+    }
     return f" by `{more[family.name]}`" if family.name in more else ""
 
 

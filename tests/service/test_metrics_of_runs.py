@@ -146,3 +146,13 @@ def test_a_batch_that_bad_data_stopped_is_no_failed_commit(flow: Flow) -> None:
     numbers = run(flow, BadData, bad=BadPolicy(records="fail"))
     assert numbers("errors_total", kind="bad_record") == 1
     assert (numbers("batch_commit_failed_total"), numbers("records_ingested_total")) == (0, 0)
+
+
+def test_what_was_ignored_cut_and_who_read_it(flow: Flow) -> None:
+    flow.ddl = "id BIGINT, ts TIMESTAMP"
+    write(flow.src / "d.ndjson", b'{"id":1,"x":1,"y":2,"ts":"2024-01-01T00:00:00.1234567Z"}\n')
+    numbers = run(flow, spec={"parser": "reference"})
+    assert numbers("cut_timestamps_total", column="ts") == 1
+    assert numbers("parser_info", parser="reference") == 1
+    assert numbers("ignored_values_total") == 16 + 2, "the other lines have a name, for which there is no column"
+    assert numbers("doubtful_lines_total") is not None
