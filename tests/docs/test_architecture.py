@@ -17,7 +17,7 @@ PACKAGE = ROOT / "blizzard"
 
 # The root's own modules, and what lies at the bottom: everybody may import these.
 _BOTTOM = {"blizzard", "errors", "core", "text", "faults"}
-_BELOW_RUN = {"config", "schema", "source", "store", "tasks", "delta", "quarantine", "spark"}
+_BELOW_RUN = {"native", "config", "schema", "source", "store", "tasks", "delta", "quarantine", "spark"}
 ALLOWED = {
     "text": set(),
     "faults": set(),
