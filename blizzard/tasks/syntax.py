@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Any
 
 from blizzard.core.bad import NotARecord
@@ -28,12 +29,16 @@ _ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(u[dD][89a-fA-F])|.)"
 _NOT_A_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 
 
+# The same few columns are bad again and again.
+_show_path = lru_cache(maxsize=1024)(show_path)
+
+
 class LineError(NotARecord):
     """Why a line is not a record. `column` is the path of the bad value, if there is one."""
 
     def __init__(self, kind: LineKind, message: str, *, path: ColumnPath = ()) -> None:
         self.kind, self.path = kind, path
-        self.column = show_path(path) if path else None
+        self.column = _show_path(path) if path else None
         super().__init__(f"{self.column}: {message}" if path else message)
 
 
@@ -88,7 +93,7 @@ def json_in_text(text: str) -> Any:
 
 def is_too_deep(line: bytes) -> bool:
     """Whether arrays and objects are nested deeper than allowed, the record itself being level 1."""
-    if line.count(b"[") + line.count(b"{") <= MAX_NESTING:
+    if len(line) <= MAX_NESTING or line.count(b"[") + line.count(b"{") <= MAX_NESTING:
         return False
     # Latin-1 keeps every byte apart. If the line is not JSON, strings may be seen wrong, but only after the point
     # where a parser gives up.
@@ -145,7 +150,7 @@ def _render(value: Any, room: int) -> str:
         case JsonInteger() | JsonReal():
             return str(value)
         case str():
-            return json.dumps(value[: room + 1], ensure_ascii=False)
+            return _ENCODER.encode(value[: room + 1])
         case list():
             opening, closing = "{}" if isinstance(value, JsonObject) else "[]"
             text = opening
@@ -154,7 +159,7 @@ def _render(value: Any, room: int) -> str:
                     break
                 text += "," if len(text) > 1 else ""
                 if isinstance(value, JsonObject):
-                    text += json.dumps(item[0], ensure_ascii=False) + ":"
+                    text += _ENCODER.encode(item[0]) + ":"
                     item = item[1]  # noqa: PLW2901
                 text += _render(item, room - len(text))
             return text + closing
