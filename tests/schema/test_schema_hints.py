@@ -88,8 +88,8 @@ def test_a_hint_that_cannot_be_read_is_refused_with_its_place(hints: str, reason
         ),
         ("tags.element.x INT", {"tags": [7]}, r"column tags\.element: tags\.element\.x is hinted, but .* held number"),
         ("tags.element INT NOT NULL", {"tags": [7]}, r"column tags\.element: a hint for what an array holds is a type"),
-        ("ID INT", {"id": 7}, r"column id: named more than once \(id, ID\)"),
-        ("u.A INT", {"u": {"a": 7}}, r"column u\.a: named more than once \(a, A\)"),
+        ("`Ä` INT", {"ä": 7}, r"column `ä`: named more than once \(`ä`, `Ä`\)"),
+        ("u.`Ä` INT", {"u": {"ä": 7}}, r"column u\.`ä`: named more than once \(`ä`, `Ä`\)"),
     ],
 )
 def test_a_hint_that_the_records_leave_no_place_for_is_refused(hints: str, record: dict[str, Any], reason: str) -> None:
