@@ -326,7 +326,7 @@ TIMES = Sample(
         b'{"at":1714557600}',
         *(b'{"day":"%s"}' % day for day in (b"2023-02-29", b"1900-02-29", b"2024-1-1", b"2024-01-01T00:00:00Z")),
     ],
-    bad=dict.fromkeys(range(10, 20), "bad_value"),
+    bad=dict.fromkeys(range(11, 20), "bad_value"),
 )
 
 # The same, and only what is a time to everybody: so that the columns are times without being told.
@@ -348,7 +348,7 @@ NAMES = Sample(
         b'{"' + b"long" * 64 + b'":1,"-":8}',
     ],
     never_columns={
-        *((name,) for name in ("", "two words", 'say "hi"', "a,b;c", "{x}", "(y)", "k=v", "tab\there", "long" * 64)),
+        *((name,) for name in ("", "tab\there", "long" * 64)),
         ("user", ""),
     },
 )

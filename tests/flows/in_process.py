@@ -210,7 +210,8 @@ class Flow:
             max_record_bytes=1 << 20,
             indexed_columns=32,
         )
-        return replace(spec, **changes).with_schema(spec.layout.schema)
+        changed = replace(spec, **changes)
+        return changed.with_schema(changed.layout.schema)
 
     def run(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from blizzard.core.plan import Limits
 from blizzard.tasks.policy import Coercion, ParsePolicy
@@ -11,7 +12,7 @@ from tests.flows.replaying import newest_position, replay_in
 from tests.flows.rollbacks import roll_back
 from tests.ingesting import ids, rows, write, write_ids
 
-OTHER = {"parsing": ParsePolicy(coerce={("id",): frozenset({Coercion.NUMBERS_IN_STRINGS})})}
+OTHER: dict[str, Any] = {"parsing": ParsePolicy(coerce={("id",): frozenset({Coercion.NUMBERS_IN_STRINGS})})}
 
 
 def begun(folder: Path) -> Flow:

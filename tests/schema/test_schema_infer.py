@@ -158,7 +158,7 @@ def test_spellings_of_one_name_are_one_column_with_the_smallest() -> None:
 
 
 def test_columns_get_the_names_that_the_settings_give_them() -> None:
-    records = [{"userId": 1, "home City": {"zipCode": 1}}, {"user_id": 2}]
+    records: list[dict[str, Any]] = [{"userId": 1, "home City": {"zipCode": 1}}, {"user_id": 2}]
     assert to_ddl(infer_schema(records, rename="snake").schema) == "user_id BIGINT, home_city STRUCT<zip_code: BIGINT>"
     rename = {("userId",): "uid", ("home", "zipCode"): "zip", ("home City",): "home"}
     assert to_ddl(infer_schema(records, rename=rename).schema) == (
