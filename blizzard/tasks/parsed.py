@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -17,7 +17,8 @@ from blizzard.source.lines import Positions
 Span: TypeAlias = tuple[int, int, int]
 
 
-class BadLine(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadLine:
     """A line that is not a record. `index` counts the lines of the block from 0, `offset` its bytes, both with the
     byte order mark; `kind` is stable."""
 
