@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from blizzard import native
+from blizzard.core.kinds import Kind
+from blizzard.core.types import BatchTicket, Budget, Slice, TaskPlan, TaskReport
+from blizzard.errors import ConfigError
+from blizzard.run.ingest import error_of_failure
 from blizzard.schema import DeltaSchema
 from blizzard.schema.ddl import parse_ddl
+from blizzard.schema.layout import TableLayout
 from blizzard.tasks.native_reader import NativeReader
 from blizzard.tasks.parse import ParserDisagrees, ParserMissing, RecordParser
 from blizzard.tasks.parsed import FastBlock
 from blizzard.tasks.policy import ParsePolicy, Unknown
+from blizzard.tasks.spec import TaskSpec
+from blizzard.tasks.task import run_task
 from tests.tasks.contract import PARSERS, by_parser, by_reference, needs_native
 from tests.tasks.fuzzing import check
 
@@ -127,3 +136,71 @@ def test_a_parser_that_was_asked_for_by_name_and_is_not_there_is_missing(monkeyp
         RecordParser(SCHEMA, None, "native")
     assert RecordParser(SCHEMA).name == "pyarrow"
     assert RecordParser(SCHEMA, None, "reference").name == "reference"
+
+
+def task(folder: Path, parser: str = "auto") -> TaskReport:
+    lines = b"".join(b'{"id":%d,"name":"n"}\n' % number for number in range(3000))
+    (folder / "a.ndjson").write_bytes(lines)
+    info = (folder / "a.ndjson").stat()
+    piece = Slice(path="a.ndjson", size_bytes=info.st_size, etag=str(info.st_mtime_ns), from_record=0)
+    spec = TaskSpec(
+        source_root=str(folder),
+        compression="none",
+        table_root=str(folder / "table"),
+        layout=TableLayout(schema=parse_ddl("id BIGINT, name STRING")),
+        pipeline="p",
+        quarantine_root=str(folder / "quarantine"),
+        run_id="r",
+        target_file_bytes=1 << 30,
+        codec="snappy",
+        max_record_bytes=1 << 20,
+        indexed_columns=32,
+        parser=parser,
+        block_bytes=16_384,
+    )
+    budget = Budget(output_bytes=1 << 30, max_records=None, seconds=None)
+    ticket = BatchTicket(sequence=1, planned_ms=0, table_id="t")
+    return run_task(spec, TaskPlan(slot=0, slices=(piece,), budget=budget), ticket)
+
+
+@needs_native
+def test_a_task_whose_native_parser_goes_wrong_late_is_read_again_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = NativeReader.read
+
+    def read(self: NativeReader, data: bytes) -> FastBlock:
+        found = honest(self, data)
+        return differing(found) if b'"id":1000,' in data else found
+
+    monkeypatch.setattr(NativeReader, "read", read)
+    # The first row of a block is compared in every block, so that this one is met.
+    monkeypatch.setattr(RecordParser, "_compare", comparing_the_first_row(RecordParser._compare))
+    report = task(tmp_path)
+    assert (report.parser, report.parser_defect) == ("pyarrow", "in column name")
+    assert [(piece.rows, piece.finished) for piece in report.slices] == [(3000, True)]
+    rows = pq.read_table(tmp_path / "table" / report.files[0].path)
+    assert rows["id"].to_pylist() == list(range(3000))
+    assert set(rows["name"].to_pylist()) == {"n"}
+    # Nothing of the first attempt is among the files.
+    assert [path.name for path in (tmp_path / "table").iterdir()] == [report.files[0].path]
+
+
+def comparing_the_first_row(compare: Callable[[RecordParser, bytes, FastBlock], None]) -> object:
+    def compare_more(self: RecordParser, content: bytes, fast: FastBlock) -> None:
+        end = content.index(b"\n")
+        compare(self, content, replace(fast, witnessed=[(0, 0, end)]))
+
+    return compare_more
+
+
+def test_a_task_that_lacks_the_parser_it_was_told_to_use_fails_with_a_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "_native", None)
+    monkeypatch.setattr(native, "_why_not", "not built")
+    failure = task(tmp_path, "native").failure
+    assert failure is not None
+    error = error_of_failure(failure)
+    assert (error.kind, type(error)) == (Kind.WORKER_ENVIRONMENT, ConfigError)
+    assert "(not built). Nothing of this batch was committed. Leave the key out" in str(error)
