@@ -96,6 +96,14 @@ def test_a_line_for_which_there_is_no_memory_is_doubtful_and_the_others_are_rows
     assert (done.stdout, done.stderr, done.returncode) == ("3 [1] ['before', 'and what comes after']\n", "", 0)
 
 
+@pytest.mark.parametrize("parser", PARSERS)
+@pytest.mark.parametrize("data_type", ["DOUBLE", "FLOAT"])
+def test_an_exponent_as_long_as_the_zeros_before_it_counts_to_its_last_digit(data_type: str, parser: str) -> None:
+    schema = parse_ddl(f"a {data_type}")
+    block = b'{"a":0.%s1e700001}' % (b"0" * 700_000)
+    assert by_parser(RecordParser(schema, None, parser), block) == by_reference(schema, block)
+
+
 def differing(read: FastBlock) -> FastBlock:
     rows = read.table.to_pylist()
     rows[0]["name"] = "another"

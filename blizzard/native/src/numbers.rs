@@ -34,10 +34,15 @@ fn in_range(value: i128, least: i64, most: i64) -> Res<i64> {
     }
 }
 
+/// More than three digits. `fast_float2` leaves out digits of the longest ones, which a number with as many zeros needs.
+fn has_long_exponent(number: Number<'_>) -> bool {
+    let digits = number.text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    number.has_exponent && digits > 3
+}
+
 /// `1.0` or `1e2`, if it is a whole number.
 fn integral(number: Number<'_>, least: i64, most: i64) -> Res<i64> {
-    let exponent = number.text.iter().rev().take_while(|byte| !byte.eq_ignore_ascii_case(&b'e')).count();
-    if number.has_exponent && exponent > 3 {
+    if has_long_exponent(number) {
         return Err(Stop::Doubt);
     }
     in_range(decimal(number.text, 38, 0)?, least, most)
@@ -50,6 +55,9 @@ pub fn double(number: Number<'_>) -> Res<f64> {
         let value = number.mantissa as f64 / POWERS[number.fraction_digits];
         return Ok(if number.negative { -value } else { value });
     }
+    if has_long_exponent(number) {
+        return Err(Stop::Doubt);
+    }
     finite(fast_float2::parse::<f64, _>(number.text))
 }
 
@@ -59,6 +67,9 @@ pub fn float(number: Number<'_>) -> Res<f32> {
     if !number.has_exponent && digits <= EXACT_FLOAT_DIGITS {
         let value = number.mantissa as f32 / FLOAT_POWERS[number.fraction_digits];
         return Ok(if number.negative { -value } else { value });
+    }
+    if has_long_exponent(number) {
+        return Err(Stop::Doubt);
     }
     let value = fast_float2::parse::<f32, _>(number.text).map_err(|_| Stop::Doubt)?;
     if value.is_finite() { Ok(value) } else { Err(Stop::Misfit) }
