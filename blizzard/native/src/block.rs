@@ -190,14 +190,31 @@ impl Outcome {
     }
 }
 
-/// Every line as a doubtful one: nothing is known of the block.
+/// Every line as a doubtful one, but for blank ones, which are no records for the reference to read.
 pub fn leave_all(data: &[u8], offset: usize, outcome: &mut Outcome) {
     let mut start = 0;
     while start < data.len() {
         let end = memchr(b'\n', &data[start..]).map_or(data.len(), |at| start + at);
         outcome.leave_out_line();
-        outcome.doubtful.push((outcome.lines, offset + start, offset + end));
+        if data[start..end].iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r')) {
+            outcome.blank += 1;
+        } else {
+            outcome.doubtful.push((outcome.lines, offset + start, offset + end));
+        }
         outcome.lines += 1;
         start = end + 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_blank_line_is_never_left_to_the_reference() {
+        let mut outcome = Outcome::default();
+        leave_all(b"{}\n \t\r\n\n[", 10, &mut outcome);
+        assert_eq!((outcome.lines, outcome.blank, outcome.rows), (4, 2, 0));
+        assert_eq!(outcome.doubtful, [(0, 10, 12), (3, 18, 19)]);
     }
 }
