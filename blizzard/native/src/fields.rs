@@ -11,6 +11,8 @@ use crate::undeclared::Undeclared;
 
 /// Keys that one struct remembers. Beyond that every key is looked up by its name.
 const MAX_KNOWN: usize = 10_000;
+/// No longer key is remembered: together they could fill the memory.
+const MAX_KNOWN_BYTES: usize = 1024;
 const NONE: u32 = u32::MAX;
 
 /// What a key stands for.
@@ -105,7 +107,7 @@ impl Fields {
             Some(column) => Target::Column(column),
             None => Target::Undeclared(undeclared.field(self.place, name)),
         };
-        if self.known.len() >= MAX_KNOWN {
+        if self.known.len() >= MAX_KNOWN || text.raw.len() > MAX_KNOWN_BYTES {
             return Ok((target, None));
         }
         let index = self.known.len() as u32;

@@ -10,6 +10,8 @@ use crate::text::{decoded, skip_value};
 use crate::times::{Suggests, suggested};
 
 const MAX_NAMES: usize = 10_000;
+/// Of all names together: a few long ones must not fill the memory either.
+const MAX_NAME_BYTES: usize = 4 << 20;
 /// Fields beyond the limit: they are counted, but not named.
 pub const OTHERS: u32 = 0;
 
@@ -57,6 +59,7 @@ pub struct Undeclared {
     deepest: usize,
     fields: Vec<Field>,
     by_name: HashMap<(Parent, Box<[u8]>), u32>,
+    name_bytes: usize,
     /// Of the line that is being read.
     met: Vec<u32>,
     held: Vec<(u32, u16)>,
@@ -71,8 +74,9 @@ pub struct Noted(usize, usize);
 impl Undeclared {
     pub fn new(deepest: usize) -> Self {
         let others = Field { parent: Parent::Place(0), name: String::new(), depth: 0, count: 0, kinds: 0 };
-        let (places, by_name) = (Vec::new(), HashMap::new());
-        Undeclared { places, deepest, fields: vec![others], by_name, met: vec![], held: vec![], is_incomplete: false }
+        let (places, fields, by_name) = (Vec::new(), vec![others], HashMap::new());
+        let (met, held) = (Vec::new(), Vec::new());
+        Undeclared { places, deepest, fields, by_name, name_bytes: 0, met, held, is_incomplete: false }
     }
 
     pub fn add_place(&mut self, path: Vec<String>) -> u32 {
@@ -91,9 +95,10 @@ impl Undeclared {
             return number;
         }
         let Ok(name) = std::str::from_utf8(name) else { return OTHERS };
-        if self.fields.len() > MAX_NAMES {
+        if self.fields.len() > MAX_NAMES || self.name_bytes + name.len() > MAX_NAME_BYTES {
             return OTHERS;
         }
+        self.name_bytes += name.len();
         let around = match parent {
             Parent::Place(place) => self.places[place as usize].len(),
             Parent::Field(field) => self.fields[field as usize].depth,
@@ -267,4 +272,21 @@ fn scalar_kind(cursor: &mut Cursor<'_>) -> Res<u16> {
             }
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_remembered_up_to_a_limit_of_their_own() {
+        let mut undeclared = Undeclared::new(30);
+        let place = undeclared.add_place(vec![]);
+        let long = |first: u8| [vec![first], vec![b'x'; MAX_NAME_BYTES / 2]].concat();
+        let known = undeclared.field(place, &long(b'a'));
+        assert_ne!(known, OTHERS);
+        assert_eq!(undeclared.field(place, &long(b'b')), OTHERS);
+        assert_eq!(undeclared.field(place, &long(b'a')), known);
+        assert_ne!(undeclared.field(place, b"short"), OTHERS);
+    }
 }
