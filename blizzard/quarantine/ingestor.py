@@ -9,9 +9,10 @@ from blizzard.quarantine.reparse import Reparsing
 from blizzard.quarantine.table import DeltaRsQuarantine
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
-from blizzard.tasks.parse import ParserDisagrees
+from blizzard.tasks.parse import ParserDisagrees, ParserMissing
 from blizzard.tasks.quarantine import Selection
 from blizzard.tasks.spec import TaskSpec
+from blizzard.tasks.task import without_parser
 
 
 class QuarantineIngestor:
@@ -42,6 +43,8 @@ class QuarantineIngestor:
         except ParserDisagrees as e:
             # As in a task: none of its rows can be trusted, so all are parsed again without it.
             report = replace(self._parse(replace(self.spec, parser="pyarrow"), selection, ticket), parser_defect=str(e))
+        except ParserMissing as e:
+            report = TaskReport(slot=0, failure=without_parser(e))
         return BatchResult(reports=(report,))
 
     def _parse(self, spec: TaskSpec, selection: Selection, ticket: BatchTicket) -> TaskReport:

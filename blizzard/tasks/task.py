@@ -78,14 +78,18 @@ def run_task(spec: TaskSpec, plan: TaskPlan, ticket: BatchTicket) -> TaskReport:
             # None of its rows can be trusted: everything is read again without it.
             spec, defect = replace(spec, parser="pyarrow"), str(e)
         except ParserMissing as e:
-            message = f"source.parser asks for the native parser, which this Python does not have ({e})"
-            return _failed(plan, TaskFailure(kind=Kind.WORKER_ENVIRONMENT, path="", line=None, message=message))
+            return _failed(plan, without_parser(e))
 
 
 def _written_to(spec: TaskSpec, said: str) -> str:
     """Which of the two places an error is about. Both, if its text names neither."""
     roots = (spec.quarantine_root, spec.table_root)
     return next((root for root in roots if root in said), " or ".join(reversed(roots)))
+
+
+def without_parser(error: ParserMissing) -> TaskFailure:
+    said = f"source.parser, or BLIZZARD_PARSER, asks for the native parser, which this Python does not have ({error})"
+    return TaskFailure(kind=Kind.WORKER_ENVIRONMENT, path="", line=None, message=said)
 
 
 def _failed(plan: TaskPlan, failure: TaskFailure) -> TaskReport:

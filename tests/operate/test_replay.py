@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from blizzard import faults
+from blizzard import faults, native
 from blizzard.core.ledger import decode_ledger
 from blizzard.core.position import Position
-from blizzard.errors import Fenced, Refused
+from blizzard.errors import ConfigError, Fenced, Refused
 from blizzard.faults import InjectedFault
 from blizzard.operate.replay import Replayed
 from blizzard.quarantine import contents
@@ -50,6 +50,17 @@ def flow(tmp_path: Path) -> Flow:
 def fault(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     faults._visits.clear()
     return lambda rule: monkeypatch.setenv("BLIZZARD_FAULT", rule)
+
+
+def test_a_replay_without_the_parser_it_was_told_to_use_says_the_way_out(
+    flow: Flow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "_native", None)
+    monkeypatch.setattr(native, "_why_not", "not built")
+    before = in_quarantine(flow)
+    with pytest.raises(ConfigError, match=r"\(not built\). Nothing of this batch was committed. Leave the key out"):
+        replay_in(flow, parser="native")
+    assert in_quarantine(flow) == before
 
 
 def test_what_passes_now_becomes_rows_and_the_rest_stays_as_it_was(flow: Flow) -> None:
