@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from blizzard import native
 from blizzard.core.batch import renewed_position
 from blizzard.core.commit import Intent
 from blizzard.core.kinds import CommitKind, Kind
@@ -69,6 +70,8 @@ def replay_request(assembly: Assembly, opened: Opened, chosen: Selection) -> Rep
         scan_commits=assembly.config.checkpoint.scan_commits,
         rename=parsing.rename,
         spark_adds_columns=assembly.config.table.committer == "delta-spark",
+        parser=assembly.config.parser,
+        native_here=native.is_available(),
     )
     return replay(ports, ingestor, settings, table, chosen)
 
@@ -85,17 +88,15 @@ def replay(
     if chosen.through_sequence is None or chosen.through_sequence > position.sequence:
         chosen = replace(chosen, through_sequence=position.sequence)
     ingestor.chosen = chosen
-    # Records that fail again were in quarantine before, so there is room for them.
-    settings = replace(settings, max_quarantined=None)
+    # Records that fail again were in quarantine before, so there is room for them. No file of the source is read on, so
+    # what the position says of the settings under which files were begun stays, and there is nothing to warn of.
+    settings = replace(settings, max_quarantined=None, settings_fingerprint=position.on.settings_fingerprint)
     committing = Committing.through(ports, settings, table)
     nothing_in_flight = CommitQueue(
         committing, ports.background, ports.emit, planned_on=position.on.delta_version, max_inflight=1
     )
     ingest = BatchIngest(ports, settings, table, nothing_in_flight)
-    # The files in progress were read under other settings than these, perhaps: what the position says of them stays.
-    read_under = position.on.settings_fingerprint
     position, result = ingest.run(_PLAN, position, planned_ms=planned_ms)
-    position = replace(position, on=replace(position.on, settings_fingerprint=read_under))
     rows, still_bad = sum(f.rows for f in result.files), sum(f.rows for f in result.quarantine)
     if rows == 0:
         _forget(ingestor.spec, result)

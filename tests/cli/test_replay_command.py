@@ -76,6 +76,14 @@ def test_a_replay_keeps_to_the_configuration_of_the_runs(flow: Flow, capsys: pyt
     assert Counter(row["_rescued_data"] is not None for row in table_rows(flow)) == {True: 3, False: 3}
 
 
+def test_a_parser_that_was_chosen_is_not_called_missing(flow: Flow, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["--source", str(flow.src), "--table", str(flow.table), "--pipeline", "p"]
+    assert main(["dlq", "replay", *where, "--set", "source.parser=pyarrow"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("2 records appended")
+    assert "native parser" not in captured.err
+
+
 def test_new_fields_become_columns_in_a_replay_too(flow: Flow, capsys: pytest.CaptureFixture[str]) -> None:
     raw = b'{"id":7,"name":{"n":7},"more":"m"}'
     write(flow.src / "c.ndjson", raw + b"\n")

@@ -64,6 +64,15 @@ def test_a_replay_uses_its_own_settings_and_leaves_those_of_the_files_in_progres
     assert told_of_settings(flow) == []
 
 
+def test_a_replay_reads_no_file_on_and_warns_of_none(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    write(flow.src / "a.ndjson", b'{"id":"seven","name":"n"}\n{"id":1,"name":"m"}\n{"id":2,"name":"o"}\n')
+    flow.run(spec=OTHER, limits=Limits(max_records=2), max_batches=1, slots=1)
+    assert newest_position(flow).marks.records_read("a.ndjson") == 2
+    assert replay_in(flow).still_bad == 1
+    assert told_of_settings(flow) == []
+
+
 def test_a_rollback_takes_the_settings_of_its_target_back(tmp_path: Path) -> None:
     flow = begun(tmp_path)
     flow.run(spec=OTHER, limits=Limits(max_records=1), max_batches=1, slots=1)
