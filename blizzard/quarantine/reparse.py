@@ -83,10 +83,13 @@ class Reparsing:
         if parsed.lines != len(records):
             raise RuntimeError(f"{len(records)} lines became {parsed.lines}")
         self._bytes_read += len(data)
-        self._notice(parsed)
         failed: dict[int, _Reason] = {bad.index: (bad.kind, bad.message, bad.column) for bad in parsed.bad}
         row_lines = range(parsed.table.num_rows) if parsed.row_lines is None else parsed.row_lines.tolist()
-        failed |= self._write(parsed.table, records, row_lines)
+        unfilled = self._write(parsed.table, records, row_lines)
+        # What was met on lines that go back is not ignored, cut or rescued.
+        good = b"".join(_line(records[i]) + b"\n" for i in row_lines if i not in unfilled)
+        self._notice(self._parser.parse(good, first_of_file=False) if unfilled else parsed)
+        failed |= unfilled
         for index in failed.keys() | set(range(len(records))).difference(row_lines):
             # A blank line is not a record and should not be here. It goes back unchanged.
             self._put_back(records[index], *failed.get(index, _same(records[index])))

@@ -251,7 +251,16 @@ class Reading:
                 if e.line is None:
                     progress = next(progress for progress, _ in gathered if progress.piece.path == e.path)
                     raise BrokenFile(progress.piece, Kind.BAD_PATH, str(e), progress.piece.from_record) from e
-                parsed = _without_rows(parsed, e)
+                parsed = self._count_again(_without_rows(parsed, e), gathered)
+
+    def _count_again(self, parsed: ParsedBlock, gathered: list[tuple[_Progress, Block]]) -> ParsedBlock:
+        """Without what was met on the lines that are bad now: it is in quarantine, and not ignored or cut."""
+        if parsed.undeclared == parsed.cut_times == NOTHING:
+            return parsed
+        lines = _join([block for _, block in gathered]).split(b"\n")
+        good = b"".join(lines[index] + b"\n" for index in _row_lines(parsed).tolist())
+        met = self._parsers[0].parse(good, first_of_file=False)
+        return replace(parsed, undeclared=met.undeclared, cut_times=met.cut_times, observed=met.observed)
 
     def _notice(self, parsed: ParsedBlock) -> None:
         self.doubtful += parsed.doubtful

@@ -18,6 +18,7 @@ from blizzard.schema.derived import PartitionSpec
 from blizzard.schema.layout import apply_layout
 from blizzard.schema.load import load_schema
 from blizzard.spark.session import LazySession
+from blizzard.tasks.policy import Coercion, ParsePolicy
 from tests.flows.in_process import Flow
 from tests.flows.replaying import (
     LEFT,
@@ -113,6 +114,23 @@ def test_replayed_rows_have_the_origin_and_the_key_they_would_have_had(tmp_path:
     at_once, replayed = found
     assert [row["_sequence"] for row in replayed] == [1, 2, 1, 2]
     assert [row | {"_sequence": 1} for row in replayed] == at_once
+
+
+def test_fields_of_a_record_without_its_partition_are_quarantined_and_not_ignored(tmp_path: Path) -> None:
+    flow = Flow(tmp_path, ddl="id BIGINT, name STRING NOT NULL")
+    write(
+        flow.src / "a.ndjson", b'{"id":1,"name":"x","more":1}\n\n{"id":2,"name":"","less":1}\n{"id":"3","name":"x"}\n'
+    )
+    layout = apply_layout(load_schema(flow.ddl), partition_by=[PartitionSpec(name="name")])
+    DeltaRsPlace(root=str(flow.table), schema=layout.schema, partition_by=("name",), clock=flow.clock).create("p")
+    summary = flow.run()
+    assert (summary.ignored_values, summary.ignored_fields) == (1, {"more": 1})
+    assert [r["error_kind"] for r in flow.quarantined()] == ["missing_value", "bad_value"]
+    told = [warning for warning in flow.told.warnings if "no column" in warning]
+    coerced = ParsePolicy(coerce={("id",): frozenset({Coercion.NUMBERS_IN_STRINGS})})
+    done = replay_in(flow, parsing=coerced)
+    assert (done.replayed, done.still_bad) == (1, 1)
+    assert [warning for warning in flow.told.warnings if "no column" in warning] == told
 
 
 def test_a_record_without_a_value_for_its_partition_stays_and_holds_up_no_other(tmp_path: Path) -> None:
