@@ -209,7 +209,9 @@ def with_rescued_column(schema: DeltaSchema) -> DeltaSchema:
         if _is_rescued(column["name"]):
             if not _takes_rescued(column):
                 raise SchemaError(
-                    f"the column {column['name']} must be a nullable STRING {RESCUED_COLUMN} to rescue into; rename it"
+                    f"the column {column['name']} must be a nullable STRING {RESCUED_COLUMN} to rescue into. Declare it"
+                    f" so in a new table. An existing one cannot rename it (that needs column mapping, which blizzard"
+                    f" refuses): use schema.evolution ignore, and a bad_records.policy other than rescue"
                 )
             return schema
     rescued: Mapping[str, Any] = {"name": RESCUED_COLUMN, "type": "string", "nullable": True, "metadata": {}}

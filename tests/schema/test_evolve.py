@@ -211,6 +211,7 @@ def test_where_there_is_the_rescued_column_nothing_more_is_added_for_what_no_col
     with pytest.raises(SchemaError) as caught:
         evolve({"x\n": 1}, schema=struct_of(field("_rescued_data", "long")))
     assert "must be a nullable STRING _rescued_data" in str(caught.value)
+    assert "use schema.evolution ignore" in str(caught.value)  # a rename needs column mapping, which is refused
 
 
 def test_inside_a_struct_the_name_of_the_rescued_column_is_like_any_other() -> None:
