@@ -38,6 +38,11 @@ _METRICS = {
     "cold_seconds": "without, s",
     "warm_seconds": "after `warm-up`, s",
     "warm_share": "share",
+    "cold_cpu_seconds": "without, CPU s",
+    "warm_cpu_seconds": "after `warm-up`, CPU s",
+    "warm_cpu_share": "share of CPU",
+    "warm_up_seconds": "`warm-up` itself, s",
+    "warm_up_bytes": "size of the archive, MB",
     "warm-up_peak_rss_bytes": "peak RSS of the measuring process, MB",
 }
 

@@ -17,7 +17,6 @@ from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from benchmarks import machine
@@ -107,7 +106,9 @@ def run_scenario(name: str, settings: ScenarioSettings) -> ScenarioResult:
             case "shapes":
                 parameters, metrics = _shapes(settings, folder)
             case "warm-up":
-                metrics = _child("warm-up", {"work": os.path.abspath(folder)}, folder, settings)
+                work = os.path.join(os.path.abspath(folder), "work")  # the child's own output is beside it
+                os.makedirs(work)
+                metrics = _child("warm-up", {"work": work}, folder, settings)
                 metrics["warm_share"] = metrics["warm_seconds"] / metrics["cold_seconds"]
             case _:
                 raise ValueError(name)
@@ -137,6 +138,8 @@ def _child(name: str, parameters: dict[str, Any], folder: str, settings: Scenari
     if measured.exit_code != 0:
         lines = measured.stderr.strip().splitlines() or [f"exit code {measured.exit_code}"]
         raise ScenarioFailed(f"{name}: {lines[-1]}".replace(os.path.abspath(folder), "…"))
+    if not measured.last_json:
+        raise ScenarioFailed(f"{name}: it said nothing")
     return {**measured.last_json, f"{name}_peak_rss_bytes": measured.peak_rss.get("driver", 0)}
 
 
@@ -195,7 +198,7 @@ def _shapes(settings: ScenarioSettings, folder: str) -> tuple[dict[str, Any], Me
 
 def measure_warm_up(work: str) -> Metrics:
     # Imported only where it is asked for: it starts whole sessions.
-    found: Metrics = import_module("benchmarks.warm_up").measure_warm_up(Path(work))
+    found: Metrics = import_module("benchmarks.warm_up").measure_warm_up(work)
     return found
 
 

@@ -21,6 +21,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.table import ProtocolVersions
 from deltalake.transaction import AddAction
 
+from blizzard.core.codec import fence_app_id
 from blizzard.core.commit import CommitRequest
 from blizzard.core.history import rolled_back_to
 from blizzard.core.kinds import Kind
@@ -43,8 +44,8 @@ from blizzard.delta import log
 from blizzard.delta.by_hand import removing_commit
 from blizzard.delta.checkpoints import checkpoint_versions, read_newest_checkpoint
 from blizzard.delta.features import check_features
-from blizzard.delta.fences import Fences
 from blizzard.delta.handles import open_handle, partition_values
+from blizzard.delta.txns import Txns
 from blizzard.errors import Refused, Temporary
 from blizzard.faults import reach
 from blizzard.schema import DeltaSchema
@@ -71,7 +72,7 @@ class DeltaRsTable:
         self._root, self._handle, self._access = root, handle, access
         self._store = open_store(root, access)
         self._newest_seen = log.commit_identity(self._store, self.version)
-        self._fences = Fences(self._store)
+        self._known_txns = Txns(self._store)
 
     @property
     def root(self) -> str:
@@ -182,7 +183,7 @@ class DeltaRsTable:
         self._newest_seen = log.commit_identity(self._store, self.version)
 
     def fence(self, pipeline: str) -> int | None:
-        return self._fences.at(self._handle, pipeline)
+        return self._known_txns.at(self._handle, fence_app_id(pipeline))[0]
 
     def observe(self, pipeline: str, *, scan_commits: int) -> TableFacts:
         fence = self.fence(pipeline)

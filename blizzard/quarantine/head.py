@@ -12,6 +12,7 @@ from blizzard.core.position import Position
 from blizzard.core.quarantine import QuarantineFacts
 from blizzard.delta.errors import txn_version
 from blizzard.errors import OutOfStep
+from blizzard.quarantine.kept import KeptHandle
 
 
 def lost_app_id(pipeline: str, table_id: str, sequence: int) -> str:
@@ -19,14 +20,13 @@ def lost_app_id(pipeline: str, table_id: str, sequence: int) -> str:
     return f"blizzard-dlq-lost:{pipeline}:{table_id}:{sequence}"
 
 
-def facts_of(table: DeltaTable | None, pipeline: str, table_id: str) -> QuarantineFacts:
+def facts_of(table: DeltaTable | None, pipeline: str, table_id: str, kept: KeptHandle | None = None) -> QuarantineFacts:
+    """With `kept`, the handle is the one kept there."""
     if table is None:
         return QuarantineFacts()
-    return QuarantineFacts(
-        table_id=str(table.metadata().id),
-        sequence=txn_version(table, quarantine_app_id(pipeline, table_id)),
-        head=txn_version(table, head_app_id(pipeline, table_id)),
-    )
+    asked = quarantine_app_id(pipeline, table_id), head_app_id(pipeline, table_id)
+    sequence, head = (txn_version(table, i) for i in asked) if kept is None else kept.txn_versions(table, *asked)
+    return QuarantineFacts(table_id=str(table.metadata().id), sequence=sequence, head=head)
 
 
 def out_of_step(kind: Kind, message: str, root: str, position: Position) -> OutOfStep:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import deltalake
@@ -43,6 +43,7 @@ from blizzard.faults import reach
 from blizzard.quarantine.features import require_readable, require_writable
 from blizzard.quarantine.files import added_by, count_by_stats, damaged, rows_of
 from blizzard.quarantine.head import facts_of, lost_app_id, out_of_step
+from blizzard.quarantine.kept import KeptHandle
 from blizzard.quarantine.replacing_commit import copy_others, find_touched, replacing_commit
 from blizzard.quarantine.selected import leaving_rows
 from blizzard.schema.fit import schema_differences
@@ -65,6 +66,7 @@ class DeltaRsQuarantine:
     emit: Emit = unheard
     accepts_loss: bool = False  # the user allows to give up pending files that are gone
     access: Access = NO_ACCESS
+    _kept: KeptHandle = field(default_factory=KeptHandle, init=False, repr=False, compare=False)
 
     @property
     def store(self) -> Store:
@@ -77,8 +79,8 @@ class DeltaRsQuarantine:
             return position
         for file in files:
             self._require_written(file)
-        table, leaving = self.open(), leaving_rows(position)
-        facts = facts_of(table, position.pipeline, position.on.table_id)
+        table, leaving = self._newest(), leaving_rows(position)
+        facts = facts_of(table, position.pipeline, position.on.table_id, self._kept)
         position = lead_quarantine(position, exists=facts.sequence is not None)
         if position.quarantine.head is None:
             return position  # a rollback of a pipeline that never had a bad record
@@ -119,16 +121,18 @@ class DeltaRsQuarantine:
         ) from cause
 
     def _settle(self, position: Position) -> None:
-        table = self.open()
-        if self._is_settled(table, position):
+        table = self._newest()
+        if self._is_settled(table, position, self._kept):
             if table is not None and changes_quarantine(position):
                 log.sync_commit(self.store, int(table.version()))
             return
         leaving = leaving_rows(position)
         if table is not None:
             require_writable(table, self.root, leaves=leaving is not None)
-        table = self.open_or_create()
-        if self._is_settled(table, position):  # checked on the version that the commit is based on
+        before = None if table is None else int(table.version())
+        table = self.open_or_create() if table is None else self.with_columns(table)
+        # Checked on the version that the commit is based on.
+        if before != int(table.version()) and self._is_settled(table, position):
             return
         files, lost = self._pending_files(position)
         reach("quarantine.before")
@@ -155,8 +159,8 @@ class DeltaRsQuarantine:
         """Whether the table holds what this committed position says. Raises OutOfStep as `settle` does."""
         return self._is_settled(self.open(), position)
 
-    def _is_settled(self, table: DeltaTable | None, position: Position) -> bool:
-        judgement = judge_quarantine(position, facts_of(table, position.pipeline, position.on.table_id))
+    def _is_settled(self, table: DeltaTable | None, position: Position, kept: KeptHandle | None = None) -> bool:
+        judgement = judge_quarantine(position, facts_of(table, position.pipeline, position.on.table_id, kept))
         match judgement:
             case Settled():
                 return True
@@ -186,6 +190,14 @@ class DeltaRsQuarantine:
             return None
         except (DeltaError, OSError, ValueError) as e:
             raise cannot_open(f"the quarantine table at {self.root}", self.store, e) from e
+        return self._checked(table)
+
+    def _newest(self) -> DeltaTable | None:
+        """The table as it is now, by the handle that is kept for the commits of a run."""
+        table = self._kept.newest(self.store, self.open)
+        return None if table is None else self._checked(table)
+
+    def _checked(self, table: DeltaTable) -> DeltaTable:
         found = orjson.loads(table.schema().to_json())
         names = {field["name"] for field in found["fields"]}
         expected = [f for f in QUARANTINE_SCHEMA["fields"] if f["name"] in names or f["name"] not in LATER_COLUMNS]
