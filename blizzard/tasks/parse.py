@@ -7,7 +7,6 @@ is certain of; every line that it leaves is read by the reference.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import reduce
 from typing import Any, Protocol
 
 import numpy as np
@@ -97,8 +96,8 @@ class RecordParser:
             row_lines=None if row_lines is None or len(row_lines) == fast.lines else row_lines,
             undeclared=fast.undeclared.merge(judged.undeclared),
             cut_times=fast.cut_times.merge(judged.cut_times),
-            doubtful=len(fast.doubtful) if fast.doubtful else 0,
-            observed=reduce(_merge, (fast.observed, judged.observed)),
+            doubtful=len(fast.doubtful),
+            observed=_merge(fast.observed, judged.observed),
         )
 
     def _compare(self, content: bytes, fast: FastBlock) -> None:

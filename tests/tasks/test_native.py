@@ -19,15 +19,14 @@ from blizzard.errors import ConfigError
 from blizzard.run.ingest import error_of_failure
 from blizzard.schema import DeltaSchema
 from blizzard.schema.ddl import parse_ddl
-from blizzard.schema.layout import TableLayout
 from blizzard.tasks.native_reader import NativeReader
 from blizzard.tasks.parse import ParserDisagrees, ParserMissing, RecordParser
 from blizzard.tasks.parsed import FastBlock
 from blizzard.tasks.policy import ParsePolicy, Unknown
-from blizzard.tasks.spec import TaskSpec
 from blizzard.tasks.task import run_task
 from tests.tasks.contract import PARSERS, by_parser, by_reference, needs_native
 from tests.tasks.fuzzing import check
+from tests.tasks.specs import make_spec
 
 SCHEMA: DeltaSchema = parse_ddl(
     "id BIGINT NOT NULL, name STRING, at TIMESTAMP, s STRUCT<a: DOUBLE, b: ARRAY<STRING>>, m MAP<STRING, INT>,"
@@ -151,21 +150,7 @@ def task(folder: Path, parser: str = "auto") -> TaskReport:
     (folder / "a.ndjson").write_bytes(lines)
     info = (folder / "a.ndjson").stat()
     piece = Slice(path="a.ndjson", size_bytes=info.st_size, etag=str(info.st_mtime_ns), from_record=0)
-    spec = TaskSpec(
-        source_root=str(folder),
-        compression="none",
-        table_root=str(folder / "table"),
-        layout=TableLayout(schema=parse_ddl("id BIGINT, name STRING")),
-        pipeline="p",
-        quarantine_root=str(folder / "quarantine"),
-        run_id="r",
-        target_file_bytes=1 << 30,
-        codec="snappy",
-        max_record_bytes=1 << 20,
-        indexed_columns=32,
-        parser=parser,
-        block_bytes=16_384,
-    )
+    spec = make_spec(folder, parser=parser, block_bytes=16_384)
     budget = Budget(output_bytes=1 << 30, max_records=None, seconds=None)
     ticket = BatchTicket(sequence=1, planned_ms=0, table_id="t")
     return run_task(spec, TaskPlan(slot=0, slices=(piece,), budget=budget), ticket)

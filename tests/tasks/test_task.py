@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 
 from blizzard.core.bad import BadPolicy
 from blizzard.core.types import BatchTicket, Budget, Slice, TaskPlan, TaskReport
-from blizzard.schema.layout import TableLayout
-from blizzard.schema.load import load_schema
-from blizzard.tasks.spec import TaskSpec
 from blizzard.tasks.task import run_task
 from tests.ingesting import line
+from tests.tasks.specs import make_spec
 
 TICKET = BatchTicket(sequence=1, planned_ms=0, table_id="t")
 BOM = b"\xef\xbb\xbf"
@@ -32,18 +30,10 @@ def run(
         info = path.stat()
         at = (start or {}).get(name, 0)
         slices.append(Slice(path=name, size_bytes=info.st_size, etag=str(info.st_mtime_ns), from_record=at))
-    spec = TaskSpec(
-        source_root=str(folder),
+    spec = make_spec(
+        folder,
         compression="none",
         table_root=str(folder),
-        layout=TableLayout(schema=load_schema("id BIGINT, name STRING")),
-        pipeline="p",
-        quarantine_root=str(folder / "quarantine"),
-        run_id="r",
-        target_file_bytes=1 << 30,
-        codec="snappy",
-        max_record_bytes=1 << 20,
-        indexed_columns=32,
         bad=BadPolicy(records=records),
         block_bytes=budget.pop("block_bytes", 1 << 20),
     )

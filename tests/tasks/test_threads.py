@@ -32,6 +32,7 @@ from blizzard.tasks.spec import TaskSpec
 from blizzard.tasks.task import run_task
 from blizzard.tasks.write import ParquetRoller
 from tests.ingesting import line
+from tests.tasks.specs import make_spec
 
 TICKET = BatchTicket(sequence=1, planned_ms=0, table_id="t")
 EVERYTHING = Budget(output_bytes=1 << 30, max_records=None, seconds=None)
@@ -57,24 +58,6 @@ def open_files(folder: Path) -> list[str]:
         except FileNotFoundError:
             continue
     return [name for name in names if name.startswith(str(folder))]
-
-
-def make_spec(folder: Path, **changes: Any) -> TaskSpec:
-    spec = TaskSpec(
-        source_root=str(folder),
-        compression="auto",
-        table_root=str(folder / "table"),
-        layout=TableLayout(schema=load_schema("id BIGINT, name STRING")),
-        pipeline="p",
-        quarantine_root=str(folder / "quarantine"),
-        run_id="r",
-        target_file_bytes=1 << 30,
-        codec="snappy",
-        max_record_bytes=1 << 20,
-        indexed_columns=32,
-        block_bytes=64,
-    )
-    return replace(spec, **changes)
 
 
 def write_slices(folder: Path, files: dict[str, bytes], starts: dict[str, int] | None = None) -> tuple[Slice, ...]:
