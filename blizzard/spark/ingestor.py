@@ -36,7 +36,7 @@ _POLL_SECONDS = 0.2
 # The last one: with this Python Spark cannot start its own daemon. It is too old or lacks packages.
 _NO_ENVIRONMENT = re.compile(
     r"ModuleNotFoundError: No module named '([\w.]+)'|Cannot run program \"([^\"]+)\""
-    r"|reading the port number from pyspark\.daemon"
+    r"|reading the port number from [\w.]*\.daemon"
 )
 
 

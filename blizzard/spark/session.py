@@ -149,7 +149,7 @@ def _start(conf: Mapping[str, str], with_delta: bool) -> _Started:
         if _is_local(conf.get("spark.master")):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             options, is_cold = _options_with_archive(conf)
-            settings = _LOCAL_CONF | settings | {OPTIONS: options}
+            settings = _LOCAL_CONF | daemon_settings(conf) | settings | {OPTIONS: options}
     if _is_local(_submitted_master() if submitted else conf.get("spark.master")):
         # Otherwise the workers run the first python3 on PATH, without this environment's packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -170,6 +170,12 @@ def _start(conf: Mapping[str, str], with_delta: bool) -> _Started:
         if not submitted:
             check_java_after_failure(pyspark.__version__)
         raise Temporary(f"the Spark session could not be started: {_line(e)}", kind=Kind.SPARK_SESSION) from e
+
+
+def daemon_settings(conf: Mapping[str, str]) -> dict[str, str]:
+    """The workers come from a daemon of ours, if they run this very Python: another may not have blizzard."""
+    named = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
+    return {"spark.python.daemon.module": "blizzard.spark.daemon"} if named == sys.executable else {}
 
 
 def _import_for_the_first_job() -> None:
