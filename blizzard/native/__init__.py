@@ -73,3 +73,12 @@ def why_not() -> str | None:
 def make_parser(root: Node, settings: Settings, deepest: int) -> Any:
     """A parser of blocks. Raises ValueError if the schema has a type or a format that it does not know."""
     return _native.Parser(root, settings, deepest)
+
+
+def count_newlines(data: bytes) -> int:
+    return _native.count_newlines(data)
+
+
+def newline_positions(data: bytes) -> bytes:
+    """As 64-bit integers."""
+    return _native.newline_positions(data)

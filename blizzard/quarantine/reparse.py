@@ -83,7 +83,7 @@ class Reparsing:
         if parsed.lines != len(records):
             raise RuntimeError(f"{len(records)} lines became {parsed.lines}")
         self._bytes_read += len(data)
-        failed: dict[int, _Reason] = {bad.index: (bad.kind, bad.message, bad.column) for bad in parsed.bad}
+        failed: dict[int, _Reason] = {bad.number: (bad.kind, bad.message, bad.column) for bad in parsed.bad}
         row_lines = range(parsed.table.num_rows) if parsed.row_lines is None else parsed.row_lines.tolist()
         unfilled = self._write(parsed.table, records, row_lines)
         # What was met on lines that go back is not ignored, cut or rescued.

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from blizzard import native
 from blizzard.source.decode import ByteStream
 
 Positions: TypeAlias = npt.NDArray[np.int64]
@@ -51,22 +52,29 @@ class Block:
 
     @cached_property
     def newlines(self) -> Positions:
-        """Where they are. Only for blocks with bad lines: this costs five times as much as counting them."""
+        """Where they are. Only for blocks with bad lines: this costs more than counting them."""
         return newline_positions(self.data)
 
 
 def count_lines(data: bytes) -> int:
     """A last line without its newline counts too."""
+    return _count_newlines(data) + bool(data and not data.endswith(b"\n"))
+
+
+def _count_newlines(data: bytes) -> int:
+    if native.is_available():
+        return native.count_newlines(data)
     # Twice as fast as bytes.count on long lines, and six times on blank ones (measured).
     content = np.frombuffer(data, np.uint8)
-    newlines = sum(
+    return sum(
         int(np.count_nonzero(content[start : start + _SCAN_BYTES] == _NEWLINE))
         for start in range(0, len(data), _SCAN_BYTES)
     )
-    return newlines + bool(data and not data.endswith(b"\n"))
 
 
 def newline_positions(data: bytes) -> Positions:
+    if native.is_available():
+        return np.frombuffer(native.newline_positions(data), np.int64)
     content = np.frombuffer(data, np.uint8)
     parts = [
         np.flatnonzero(content[start : start + _SCAN_BYTES] == _NEWLINE) + start
@@ -96,7 +104,7 @@ def _skip_lines(stream: ByteStream, count: int, block_bytes: int) -> tuple[bytes
             if lines + in_a_line == count:
                 break  # the last line had no newline
             raise ShorterThanBefore(lines + in_a_line, count)
-        here = chunk.count(b"\n")
+        here = _count_newlines(chunk)
         if lines + here >= count:
             end = int(newline_positions(chunk)[count - lines - 1]) + 1
             return chunk[end:], size_bytes + end

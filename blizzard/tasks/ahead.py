@@ -85,15 +85,21 @@ class ReadAhead:
             raise error
 
     def _rows_of(self, ahead: _Ahead) -> ParsedBlock:
-        """If no thread has begun with the block, this one parses it."""
+        """If no thread has begun with the block, this one parses it. If another one is at it, this one parses blocks
+        that come later, as long as there are any."""
         with self._changed:
             is_ours = ahead in self._unparsed
             if is_ours:
                 self._unparsed.remove(ahead)
-            else:
-                self._changed.wait_for(lambda: ahead.parsed is not None or ahead.error is not None)
         if is_ours:
             return parse_block(self._own_parser, ahead.block)
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: ahead.is_done or self._may_parse())
+                if ahead.is_done:
+                    break
+                later = self._unparsed.popleft()
+            self._parse(self._own_parser, later)
         if ahead.error is not None:
             raise ahead.error
         assert ahead.parsed is not None
@@ -137,17 +143,20 @@ class ReadAhead:
                 if self._is_over():
                     return
                 ahead = self._unparsed.popleft()
-            parsed, error = None, None
-            try:
-                parsed = parse_block(parser, ahead.block)
-            except BaseException as e:
-                error = e
-            with self._changed:
-                ahead.parsed, ahead.error = parsed, error
-                if parsed is not None and not ahead.is_forgotten:
-                    ahead.parsed_bytes = parsed.table.nbytes
-                    self._parsed_bytes += ahead.parsed_bytes
-                self._changed.notify_all()
+            self._parse(parser, ahead)
+
+    def _parse(self, parser: RecordParser, ahead: _Ahead) -> None:
+        parsed, error = None, None
+        try:
+            parsed = parse_block(parser, ahead.block)
+        except BaseException as e:
+            error = e
+        with self._changed:
+            ahead.parsed, ahead.error = parsed, error
+            if parsed is not None and not ahead.is_forgotten:
+                ahead.parsed_bytes = parsed.table.nbytes
+                self._parsed_bytes += ahead.parsed_bytes
+            self._changed.notify_all()
 
     def _may_parse(self) -> bool:
         return bool(self._unparsed) and self._parsed_bytes < self._max_bytes
@@ -167,6 +176,10 @@ class _Ahead:
         self.parsed: ParsedBlock | None = None
         self.parsed_bytes = 0
         self.error: BaseException | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.parsed is not None or self.error is not None
 
 
 def parse_block(parser: RecordParser, block: Block) -> ParsedBlock:

@@ -188,7 +188,7 @@ def _bad_line(span: Span, line: bytes, error: LineError, bom: bytes) -> BadLine:
     index, start, _ = span
     mark = bom if index == 0 else b""
     return BadLine(
-        index=index,
+        number=index,
         kind=error.kind,
         message=str(error),
         column=error.column,

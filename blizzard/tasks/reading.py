@@ -217,7 +217,7 @@ class Reading:
             raise RuntimeError(f"{starts[-1]} lines became {parsed.lines}")
         parsed, table = self._complete(parsed, gathered, starts)
         rows = np.searchsorted(_row_lines(parsed), starts)
-        bad_rows = np.searchsorted([bad.index for bad in parsed.bad], starts)
+        bad_rows = np.searchsorted([bad.number for bad in parsed.bad], starts)
         for part, (progress, block) in enumerate(gathered):
             bad = parsed.bad[bad_rows[part] : bad_rows[part + 1]]
             if bad:
@@ -291,7 +291,7 @@ class Reading:
 
     def _add_bad_lines(self, progress: _Progress, block: Block, bad: Sequence[BadLine], first: int) -> None:
         """`first` is the index of the block's first line among all that were parsed together."""
-        indexes = np.array([line.index for line in bad]) - first
+        indexes = np.array([line.number for line in bad]) - first
         lines = (indexes + block.first_line + 1).tolist()
         self._count_bad(progress, len(bad), lambda i: (lines[i], bad[i].kind, bad[i].message))
         if not self._spec.bad.keeps_bad_records:
@@ -357,14 +357,14 @@ def _without_rows(parsed: ParsedBlock, error: UnusableOrigin) -> ParsedBlock:
     row_lines = _row_lines(parsed)
     # `_add_bad_lines` takes the bytes and their place from the block.
     bad = [
-        BadLine(index=index, kind=LineKind.MISSING_VALUE, message=str(error), column=error.column, raw=b"", offset=0)
+        BadLine(number=index, kind=LineKind.MISSING_VALUE, message=str(error), column=error.column, raw=b"", offset=0)
         for index in row_lines[error.rows].tolist()
     ]
     kept = np.delete(np.arange(len(row_lines)), error.rows)
     return replace(
         parsed,
         table=parsed.table.take(pa.array(kept)),
-        bad=tuple(sorted((*parsed.bad, *bad), key=lambda line: line.index)),
+        bad=tuple(sorted((*parsed.bad, *bad), key=lambda line: line.number)),
         row_lines=row_lines[kept],
     )
 

@@ -72,7 +72,7 @@ def parse_json(line: bytes) -> Any:
     # Only the stdlib judges the syntax. orjson would refuse a valid number beyond a double's range, such as one of
     # 400 digits in an undeclared field. The stdlib accepts lone surrogates, which are not valid; see below.
     try:
-        value = _DECODER.decode(text)
+        value = _decode(text)
     except json.JSONDecodeError as error:
         raise LineError(LineKind.NOT_JSON, f"not JSON: {error.msg} at character {error.pos}") from None
     except RecursionError:
@@ -80,6 +80,15 @@ def parse_json(line: bytes) -> Any:
     if "\\u" in text and any(match[1] for match in _ESCAPE.finditer(text)):
         raise LineError(LineKind.NOT_JSON, "not JSON: a lone surrogate is not a character")
     return value
+
+
+def _decode(text: str) -> Any:
+    """As `decode`, which looks for white space around the value first: a fifth of its time."""
+    if text.startswith("{"):
+        value, end = _DECODER.raw_decode(text)
+        if end == len(text):
+            return value
+    return _DECODER.decode(text)
 
 
 def json_in_text(text: str) -> Any:

@@ -173,22 +173,29 @@ def read_day(match: re.Match[str]) -> int | None:
         return None
 
 
-def _hour_of_day(hour12: int, half: str) -> int:
+@lru_cache(maxsize=4096)
+def _seconds_of_day(hour: str, minute: str, second: str) -> int | None:
+    """None if the clock does not show this."""
+    hours, minutes, seconds = int(hour), int(minute), int(second)
+    return (hours * 60 + minutes) * 60 + seconds if hours <= 23 and minutes <= 59 and seconds <= 59 else None
+
+
+def _hour_of_day(hour12: str, half: str) -> str:
     """24, which is no hour, if the clock does not show it."""
-    return hour12 % 12 + (12 if half in _AFTERNOON else 0) if 1 <= hour12 <= 12 else 24
+    number = int(hour12)
+    return str(number % 12 + (12 if half in _AFTERNOON else 0)) if 1 <= number <= 12 else "24"
 
 
 def read_time(match: re.Match[str]) -> Instant:
     """Without a zone the text is taken for UTC."""
     part = match.groupdict("0").get
-    hour, minute, second = int(part("hour", 0)), int(part("minute", 0)), int(part("second", 0))
     half, fraction, zone = part("half"), part("fraction", "0"), part("zone", "0")
-    if half is not None:
-        hour = _hour_of_day(int(match["hour12"]), half)
+    hour = part("hour", "0") if half is None else _hour_of_day(match["hour12"], half)
+    day_seconds = _seconds_of_day(hour, part("minute", "0"), part("second", "0"))
     days = read_day(match)
-    if days is None or hour > 23 or minute > 59 or second > 59:
+    if days is None or day_seconds is None:
         return None
-    seconds = ((days * 24 + hour) * 60 + minute) * 60 + second
+    seconds = days * 86_400 + day_seconds
     if zone[0] in "+-":
         hours, minutes = int(zone[1:3]), int(zone[-2:]) if len(zone) > 3 else 0
         if hours > 23 or minutes > 59:

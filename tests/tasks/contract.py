@@ -83,7 +83,7 @@ def by_parser(parser: RecordParser, block: bytes, *, first_of_file: bool = False
         "row_lines": list(range(parsed.lines)) if parsed.row_lines is None else parsed.row_lines.tolist(),
         "lines": parsed.lines,
         "blank": parsed.blank,
-        "bad": [(line.index, line.kind, line.message, line.column, line.raw, line.offset) for line in parsed.bad],
+        "bad": [(line.number, line.kind, line.message, line.column, line.raw, line.offset) for line in parsed.bad],
         "undeclared": parsed.undeclared,
         "cut": parsed.cut_times,
         "observed": _sorted(parsed.observed),

@@ -71,7 +71,7 @@ def parse_fast(schema: DeltaSchema, block: bytes, *, first_of_file: bool = False
 
 
 def kinds(parsed: ParsedBlock) -> list[tuple[int, str]]:
-    return [(line.index, line.kind) for line in parsed.bad]
+    return [(line.number, line.kind) for line in parsed.bad]
 
 
 @needs_native
@@ -127,7 +127,7 @@ def test_a_bad_line_is_reported_whole_with_its_index_and_column() -> None:
     parsed = parse(EVENTS, b"\n".join(lines))
     assert parsed.bad == (
         BadLine(
-            index=120,
+            number=120,
             kind=LineKind.BAD_VALUE,
             message='user.id: "x" is not a valid long',
             column="user.id",
@@ -244,7 +244,7 @@ def test_not_null_is_checked_at_every_level() -> None:
 def test_rows_keep_the_order_of_their_lines_however_many_are_bad() -> None:
     lines = [b'{"a":%d}' % i if i % 3 else b'{"a":"%d"}' % i for i in range(3000)]
     parsed = parse(LONG, b"\n".join(lines))
-    assert [line.index for line in parsed.bad] == list(range(0, 3000, 3))
+    assert [line.number for line in parsed.bad] == list(range(0, 3000, 3))
     assert parsed.table["a"].to_pylist() == [i for i in range(3000) if i % 3]
     assert parsed.row_lines is not None
     assert parsed.row_lines.dtype == np.int64

@@ -83,7 +83,7 @@ UNDECLARED = [
 @pytest.mark.parametrize(("line", "path"), UNDECLARED)
 def test_an_undeclared_field_makes_the_line_bad_if_the_policy_says_so(line: str, path: str) -> None:
     (bad,) = parse(line, ParsePolicy(unknown=Unknown.BAD)).bad
-    assert (bad.index, bad.kind, bad.column, bad.raw) == (20, "unknown_field", path, line.encode())
+    assert (bad.number, bad.kind, bad.column, bad.raw) == (20, "unknown_field", path, line.encode())
     assert str(bad.message) == f"{path}: the schema does not declare this field"
 
 
@@ -208,7 +208,7 @@ def test_a_report_tells_of_every_good_line_and_of_its_own_block_only() -> None:
     lines[400] = b'{"x":12345678901234567890123,"s":{"must":1,"y":true}}'
     lines[499] = b'{"x":"text","a":"bad"}'
     parsed = parser.parse(b"\n".join(lines), first_of_file=True)
-    assert [bad.index for bad in parsed.bad] == [499]
+    assert [bad.number for bad in parsed.bad] == [499]
     assert parsed.observed is not None
     assert pickle.loads(pickle.dumps(parsed.observed)) == parsed.observed
     evolution = evolve_schema(SCHEMA, [parsed.observed])

@@ -83,7 +83,7 @@ def test_a_value_is_stored_as_the_reference_converts_it_or_its_line_is_bad(
         except LineError:
             bad.append((index, line))
     parsed = RecordParser(schema, None, parser).parse(block, first_of_file=False)
-    assert [(line.index, line.raw) for line in parsed.bad] == bad
+    assert [(line.number, line.raw) for line in parsed.bad] == bad
     assert all(block[line.offset : line.offset + len(line.raw)] == line.raw for line in parsed.bad)
     expected = pa.Table.from_pylist(rows, schema=to_arrow(schema))
     assert list(map(repr, parsed.table.to_pylist())) == list(map(repr, expected.to_pylist()))

@@ -145,6 +145,18 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// The string that is written like this, quotes included: what is between them, and then behind it.
+    #[inline(always)]
+    pub fn quoted(&mut self, written: &[u8]) -> Option<&'a [u8]> {
+        let size = written.len();
+        let found = self.bytes.get(self.at..self.at + size)?;
+        if !is_same(found, written) {
+            return None;
+        }
+        self.at += size;
+        Some(&found[1..size - 1])
+    }
+
     #[inline(always)]
     pub fn number(&mut self) -> Res<Number<'a>> {
         let start = self.at;
@@ -187,6 +199,26 @@ impl<'a> Cursor<'a> {
             *value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
             self.at += 1;
         }
+    }
+}
+
+/// Whether two slices of one length are equal. Keys are short: a call of memcmp costs more than the comparison.
+#[inline(always)]
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let word = |bytes: &[u8], at: usize| bytes[at..].first_chunk::<8>().map(|chunk| u64::from_le_bytes(*chunk));
+    let size = one.len();
+    match size {
+        0..=3 => one == other,
+        4..=7 => {
+            let half = |bytes: &[u8], at: usize| bytes[at..].first_chunk::<4>().copied();
+            half(one, 0) == half(other, 0) && half(one, size - 4) == half(other, size - 4)
+        }
+        // The last word overlaps the one before it.
+        8..=32 => {
+            (0..size - 8).step_by(8).all(|at| word(one, at) == word(other, at))
+                && word(one, size - 8) == word(other, size - 8)
+        }
+        _ => one == other,
     }
 }
 
@@ -268,6 +300,21 @@ mod tests {
             let mut cursor = Cursor::new(&bytes, 0);
             assert_eq!(cursor.string().unwrap().raw.len(), size);
             assert_eq!(cursor.peek(), b',');
+        }
+    }
+
+    #[test]
+    fn keys_of_every_length_are_compared_whole() {
+        for size in 0..70 {
+            let key = format!("\"{}\"", "k".repeat(size));
+            let bytes = padded(&key);
+            assert_eq!(Cursor::new(&bytes, 0).quoted(key.as_bytes()).unwrap().len(), size);
+            for at in 0..key.len() {
+                let mut other = key.clone().into_bytes();
+                other[at] ^= 1;
+                assert!(Cursor::new(&bytes, 0).quoted(&other).is_none(), "{size} {at}");
+            }
+            assert!(Cursor::new(&bytes[..key.len() - 1], 0).quoted(key.as_bytes()).is_none());
         }
     }
 

@@ -38,9 +38,9 @@ pub struct Fields {
     first: u32,
 }
 
-/// A key as it stood between its quotes, what it meant, and which key came next the last time.
+/// A key with its quotes, what it meant, and which key came next the last time.
 struct Known {
-    raw: Box<[u8]>,
+    quoted: Box<[u8]>,
     target: Target,
     next: u32,
 }
@@ -77,13 +77,11 @@ impl Fields {
         undeclared: &mut Undeclared,
     ) -> Res<(Target, &'a [u8])> {
         let guess = before.map_or(self.first, |index| self.known[index as usize].next);
-        if let Some(known) = self.known.get(guess as usize) {
-            let (rest, size) = (cursor.rest(), known.raw.len());
-            if rest.len() > size + 1 && rest[0] == b'"' && rest[size + 1] == b'"' && rest[1..=size] == *known.raw {
-                cursor.at += size + 2;
-                *before = Some(guess);
-                return Ok((known.target, &rest[1..=size]));
-            }
+        if let Some(known) = self.known.get(guess as usize)
+            && let Some(raw) = cursor.quoted(&known.quoted)
+        {
+            *before = Some(guess);
+            return Ok((known.target, raw));
         }
         let text = cursor.string()?;
         let (target, index) = self.find(text, undeclared)?;
@@ -112,7 +110,7 @@ impl Fields {
         }
         let index = self.known.len() as u32;
         self.by_key.insert(text.raw.into(), index);
-        self.known.push(Known { raw: text.raw.into(), target, next: NONE });
+        self.known.push(Known { quoted: [b"\"", text.raw, b"\""].concat().into(), target, next: NONE });
         Ok((target, Some(index)))
     }
 

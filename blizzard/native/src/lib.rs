@@ -7,6 +7,7 @@ pub mod block;
 pub mod columns;
 pub mod cursor;
 pub mod fields;
+pub mod newlines;
 pub mod numbers;
 mod python;
 pub mod record;

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule};
 
 use crate::block::{BlockParser, Doubtful, Outcome, leave_all};
+use crate::newlines;
 use crate::record::{Policy, Unknown};
 use crate::schema::{Node, make_parser};
 use crate::undeclared::Met;
@@ -123,14 +124,32 @@ impl Parsed {
 
     /// The line of each row as 64-bit integers; None if row i is line i.
     fn row_lines<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        let lines = self.row_lines.as_ref()?;
-        let bytes: Vec<u8> = lines.iter().flat_map(|line| line.to_ne_bytes()).collect();
-        Some(PyBytes::new(py, &bytes))
+        self.row_lines.as_ref().map(|lines| integers(py, lines))
     }
+}
+
+fn integers<'py>(py: Python<'py>, values: &[i64]) -> Bound<'py, PyBytes> {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+    PyBytes::new(py, &bytes)
+}
+
+#[pyfunction]
+fn count_newlines(py: Python<'_>, data: &Bound<'_, PyBytes>) -> usize {
+    let data = data.as_bytes();
+    py.detach(|| newlines::count(data))
+}
+
+/// Where they are, as 64-bit integers.
+#[pyfunction]
+fn newline_positions<'py>(py: Python<'py>, data: &Bound<'py, PyBytes>) -> Bound<'py, PyBytes> {
+    let data = data.as_bytes();
+    integers(py, &py.detach(|| newlines::positions(data)))
 }
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Parser>()?;
-    module.add_class::<Parsed>()
+    module.add_class::<Parsed>()?;
+    module.add_function(wrap_pyfunction!(count_newlines, module)?)?;
+    module.add_function(wrap_pyfunction!(newline_positions, module)?)
 }
