@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from blizzard.core.kinds import Kind
 from blizzard.core.types import BatchTicket, Slice, TaskFailure, TaskPlan, TaskReport
-from blizzard.errors import failure_to_write, said
+from blizzard.errors import BlizzardError, failure_to_write, said
 from blizzard.faults import reach
 from blizzard.store import open_store
 from blizzard.tasks.layout import BatchStamp
@@ -120,7 +120,7 @@ def _attempt(spec: TaskSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[s
         files = writer.close()
         bad_files = quarantine.close()
         reach(f"task.{plan.slot}.written")
-    except (BrokenFile, BadRecordStop, ParserDisagrees):
+    except (BrokenFile, BadRecordStop, ParserDisagrees, BlizzardError):  # the last: an object store while writing
         writer.abandon()
         quarantine.abandon()
         raise
