@@ -22,8 +22,12 @@ from blizzard.tasks.quarantine import QuarantineWriter, broken_file
 from blizzard.tasks.reading import BadRecordStop, BrokenFile, Reading, find_broken
 from blizzard.tasks.spec import TaskSpec
 
-# The bytes may be fine: it is about rights, too many open files, or a setting. Giving up the file would lose it.
-_LEFT_TO_THE_NEXT_RUN = (Kind.UNREADABLE, Kind.WRONG_COMPRESSION, Kind.UNAVAILABLE, Kind.ARCHIVED)
+# The bytes may be fine: it is about rights, too many open files, a setting, or a file that does not belong here. Giving
+# up the file would lose it.
+_LEFT_TO_THE_NEXT_RUN = (
+    *(Kind.UNREADABLE, Kind.WRONG_COMPRESSION, Kind.WRONG_ENCODING, Kind.OTHER_KIND),
+    *(Kind.UNAVAILABLE, Kind.ARCHIVED),
+)
 _STILL_ARRIVING_S = 60
 
 

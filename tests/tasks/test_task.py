@@ -152,9 +152,9 @@ def test_a_failed_upload_is_not_blamed_on_the_source_file(tmp_path: Path, monkey
     def refuse(self: ObjectStore, name: str, content: bytes) -> None:
         raise Temporary(f"writing {name}", kind=Kind.STORE_UNAVAILABLE)
 
-    abandoned: list[object] = []  # parts of an upload cost money until they are deleted
+    abandoned: list[bool] = []  # parts of an upload cost money until they are deleted
     monkeypatch.setattr(ObjectStore, "put", refuse)
-    monkeypatch.setattr(ParquetRoller, "abandon", lambda self: abandoned.append(self))
+    monkeypatch.setattr(ParquetRoller, "abandon", lambda _: abandoned.append(True))
     table = f"memory://{tmp_path.name}/table"
     spec = make_spec(tmp_path, source_root=source.root, table_root=table, target_file_bytes=1)
     budget = Budget(output_bytes=1 << 30, max_records=None, seconds=None)
