@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
@@ -70,6 +70,8 @@ def _plan_rows(shown: dict[str, Any]) -> Iterable[tuple[str, str]]:
         names = list(shown[f"{kind}_files"])
         if names:
             yield kind, f"{count(len(names), 'file')}: {some(names)}"
+    if shown["held_back"]:
+        yield "held back", f"by the last run, to be tried again: {_with_reasons(shown['held_back'])}"
     for settled in shown["settles"]:
         yield (
             "quarantine",
@@ -115,7 +117,10 @@ def _status_rows(p: PipelineStatus) -> Iterable[tuple[str, str]]:
     yield "sequence", str(p.sequence)
     yield "last commit", f"version {p.delta_version} at {time_text(p.committed_at_ms)} by run {p.run_id}"
     yield "mark", p.mark or "-"
-    yield "in progress", ", ".join(f"{path} ({n:,} records)" for path, n in p.in_progress.items()) or "none"
+    begun = {path: n for path, n in p.in_progress.items() if n or path not in p.held_back}
+    yield "in progress", ", ".join(f"{path} ({n:,} records)" for path, n in begun.items()) or "none"
+    if p.held_back:
+        yield "held back", _with_reasons(p.held_back)
     if p.backlog_files is not None:
         yield "backlog", f"{count(p.backlog_files, 'file')}, {p.backlog_bytes:,} bytes"
         yield "late files", str(p.late_files)
@@ -126,8 +131,12 @@ def _status_rows(p: PipelineStatus) -> Iterable[tuple[str, str]]:
                 f"{count(p.unclear_files, 'file')}, late or rewritten: the ledgers that would tell are gone",
             )
         if p.held_files:
-            yield "held back", f"{count(p.held_files, 'file')}, too young to be read"
+            yield "too young", f"{count(p.held_files, 'file')}, held back for a later run"
     yield "next start", p.recovery_message or WORDS[p.recovery].status
+
+
+def _with_reasons(held: Mapping[str, str]) -> str:
+    return some([f"{path} ({why})" for path, why in held.items()])
 
 
 def time_text(ms: int) -> str:

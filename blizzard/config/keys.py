@@ -22,6 +22,7 @@ from blizzard.config.values import (
     text,
     textfile,
 )
+from blizzard.core.compression import COMPRESSIONS, NONE
 from blizzard.schema.derived import PartitionSpec
 
 
@@ -41,7 +42,16 @@ class SourceKeys:
     path: str | None = _key(text, None, "folder, file or glob to read (`--source`)")
     pattern: str | None = _key(text, None, "glob below the folder; default `**/*.{ndjson,jsonl}{,.gz,.zst}`")
     compression: str = _key(
-        choice("auto", "gzip", "zstd", "none"), "auto", "`auto` (by name), `gzip`, `zstd` or `none`"
+        choice("auto", *COMPRESSIONS, NONE),
+        "auto",
+        "`auto` (what the first bytes of a file say), or one for all files: `gzip`, `zstd`, `bzip2`, `xz`, `lz4` or"
+        " `none`",
+    )
+    encoding: str = _key(
+        choice("auto", "utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "windows-1252"),
+        "auto",
+        "of all files: `auto` or `utf-8` (a file in UTF-16 is held back), `utf-16`, `utf-16-le`, `utf-16-be`,"
+        " `latin-1` or `windows-1252`",
     )
     min_age_s: float | None = _key(
         seconds, 0.0, "files younger than this are left to a later run: they may not be whole"

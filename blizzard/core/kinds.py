@@ -148,6 +148,8 @@ class Kind(Word):
     TRUNCATED = "truncated"
     CORRUPT = "corrupt"
     WRONG_COMPRESSION = "wrong_compression"
+    WRONG_ENCODING = "wrong_encoding"
+    OTHER_KIND = "other_kind"
     UNREADABLE = "unreadable"
     UNAVAILABLE = "unavailable"
     ARCHIVED = "archived"

@@ -36,7 +36,10 @@ FINISHED = Finished()
 # Reasons why a named file, of which nothing was taken yet, goes to quarantine unread.
 GIVEN_UP = ("late", "rewritten")
 # Reasons to hold a file back that do not go away by waiting begin with one of these.
-FOR_A_PERSON = tuple(f"{kind}:" for kind in (Kind.UNREADABLE, Kind.WRONG_COMPRESSION, Kind.ARCHIVED))
+FOR_A_PERSON = tuple(
+    f"{kind}:"
+    for kind in (Kind.UNREADABLE, Kind.WRONG_COMPRESSION, Kind.WRONG_ENCODING, Kind.OTHER_KIND, Kind.ARCHIVED)
+)
 
 
 def prefix_of(path: str, marks_per: str | None) -> str:

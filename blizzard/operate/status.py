@@ -45,6 +45,7 @@ class PipelineStatus:
     run_id: str
     mark: str | None
     in_progress: dict[str, int]
+    held_back: dict[str, str]  # by the last run that committed: files that could not be read, and why
     recovery: Path
     recovery_message: str | None
     backlog_files: int | None = None
@@ -134,6 +135,7 @@ def _pipeline_status(
         run_id=position.run_id,
         mark=position.marks.last_committed_file,
         in_progress={path: p.records for path, p in position.marks.in_progress.items()},
+        held_back=dict(position.seen.held_back),
         recovery=recovery,
         recovery_message=message,
         explanation=explanation,
@@ -167,6 +169,7 @@ def _lost_status(table: DeltaRsTable, name: str, fence: Txn, scan_commits: int, 
         run_id=_UNKNOWN,
         mark=None,
         in_progress={},
+        held_back={},
         recovery=recovery,
         recovery_message=message,
         explanation=explanation,

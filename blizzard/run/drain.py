@@ -13,6 +13,7 @@ from blizzard.core.batch import find_passed, next_position
 from blizzard.core.commit import Intent
 from blizzard.core.events import Held, Noted, Planned, Warned
 from blizzard.core.kinds import Kind
+from blizzard.core.lists import count, some
 from blizzard.core.look import Listed, Look
 from blizzard.core.plan import is_drained
 from blizzard.core.position import FOR_A_PERSON, Position
@@ -29,6 +30,7 @@ from blizzard.run.settings import RunSettings
 
 # How often one run reads a batch whose files were deleted before the commit.
 _READ_AGAIN = 3
+_REASONS_SHOWN = 3
 _NOTHING_NEW = "nothing new; the position was committed once more"
 
 
@@ -143,7 +145,7 @@ class _Run:
         changed = dict.fromkeys(result.changed, "changed after it was listed")
         self._held |= changed | result.unreadable
         warn_of(self._ports.emit, tuple(changed), "left to the next run: changed after being listed")
-        warn_of(self._ports.emit, tuple(result.unreadable), "left to the next run: cannot be read to the end")
+        self._warn_of_unreadable(result.unreadable)
         if not result.slices:
             return position
         after = next_position(
@@ -158,6 +160,14 @@ class _Run:
         late = find_passed(position.marks, result)
         commits.add(Intent(position=after, result=result, planned_ms=planned_ms, late=late))
         return after
+
+    def _warn_of_unreadable(self, unreadable: Mapping[str, str]) -> None:
+        for_a_person = [f"{path} ({why})" for path, why in unreadable.items() if why.startswith(FOR_A_PERSON)]
+        others = tuple(path for path, why in unreadable.items() if not why.startswith(FOR_A_PERSON))
+        warn_of(self._ports.emit, others, "left to the next run: cannot be read to the end")
+        if for_a_person:
+            held = f"{count(len(for_a_person), 'file')} held back until somebody acts, and tried by every run"
+            self._ports.emit(Warned(message=f"{held}: {some(for_a_person, at_most=_REASONS_SHOWN)}"))
 
     def _renew(self, position: Position, commits: CommitQueue) -> Position:
         intent = renewal_of(position, now_ms=self._ports.clock.now_ms())

@@ -251,6 +251,7 @@ def _shown(first: FirstSteps) -> dict[str, Any]:
         "rewritten_files": list(first.found.rewritten),
         "unclear_files": list(first.found.unclear),
         "held_files": dict(first.listed.held),
+        "held_back": _held_before(first),
         "half_deleted_files": list(first.listed.asides),
         "renewal": first.renews,
         "cleans_through": _cleans_through(first),
@@ -261,6 +262,13 @@ def _shown(first: FirstSteps) -> dict[str, Any]:
             for s in task.slices
         ],
     }
+
+
+def _held_before(first: FirstSteps) -> dict[str, str]:
+    """Which files of the first batch the last run could not read, and why. The run tries them again."""
+    held = first.position.seen.held_back if first.position is not None else {}
+    tasks = first.plan.tasks if first.plan is not None else ()
+    return {s.path: held[s.path] for task in tasks for s in task.slices if s.path in held}
 
 
 def _cleans_through(first: FirstSteps) -> int | None:

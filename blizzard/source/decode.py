@@ -1,106 +1,108 @@
-"""Reads one source file as a stream of decompressed bytes, and checks that it is the file that was listed.
+"""Reads one source file as a stream of UTF-8 text, and checks that it is the file that was listed.
 
-Never reads a file whole into memory, and never takes a stream that ends early for a short file: that is an error.
+What a file is, its bytes say: how it is compressed, in which encoding it is, and that it is no JSON at all. Never reads
+a file whole into memory, and never takes a stream that ends early for a short file: that is an error.
 """
 
 from __future__ import annotations
 
-import zlib
+import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from io import BufferedReader
-from typing import Any, Protocol
 
-import pyarrow as pa
-from isal import igzip, isal_zlib
-
+from blizzard.core.compression import NONE, compression_by_name
 from blizzard.core.kinds import Kind
 from blizzard.core.types import Slice
+from blizzard.source.decompress import decompress
+from blizzard.source.encodings import UTF8, Transcoded, find_encoding, settle_encoding
+from blizzard.source.recognise import HEAD_BYTES, find_codec, find_other_kind, is_cut_off, may_be_json
+from blizzard.source.stream import ByteStream, Peekable, UnreadableSource
 from blizzard.store.files import FileChanged, FileUnavailable, Store
 
-_GZIP_MAGIC = b"\x1f\x8b"
-# A zstd file may begin with a skippable frame.
-_ZSTD_MAGICS = frozenset([b"\x28\xb5\x2f\xfd", *(bytes([n, 0x2A, 0x4D, 0x18]) for n in range(0x50, 0x60))])
+__all__ = ["ByteStream", "DecodedStream", "UnreadableSource", "open_stream"]
 
 
-_DAMAGED_GZIP: Any = (zlib.error, isal_zlib.error, igzip.BadGzipFile)  # Any: isal's stubs type its error wrongly
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodedStream:
+    """The text of a file, and what it was read with: `encoding` is never `auto` or `utf-16` if the file has a byte."""
 
+    stream: ByteStream
+    compression: str
+    encoding: str
 
-class ByteStream(Protocol):
-    def read(self, size: int, /) -> bytes: ...
-
-
-class UnreadableSource(Exception):
-    """A source file that cannot be used. `kind` is stable."""
-
-    def __init__(self, kind: Kind, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
+    def read(self, size: int, /) -> bytes:
+        with _as_unreadable():
+            return self.stream.read(size)
 
 
 @contextmanager
-def open_stream(store: Store, piece: Slice, compression: str) -> Iterator[ByteStream]:
-    """The decompressed bytes of exactly the file that was listed."""
+def open_stream(store: Store, piece: Slice, compression: str, encoding: str = "auto") -> Iterator[DecodedStream]:
+    """The text of exactly the file that was listed. An error of the caller passes as it is: only opening, reading and
+    closing the file can make it an unreadable one."""
+    with ExitStack() as opened:
+        with _as_unreadable():
+            file = opened.enter_context(store.open_pinned(piece))
+            stream = _decode(file, piece.path, compression, encoding)
+        yield stream
+        with _as_unreadable():
+            opened.close()
+
+
+@contextmanager
+def _as_unreadable() -> Iterator[None]:
     try:
-        with store.open_pinned(piece) as file:
-            yield _decompress(file, piece.path, compression)
+        yield
     except FileChanged as e:
         raise UnreadableSource(Kind.SOURCE_CHANGED, str(e)) from e
     except FileUnavailable as e:
         raise UnreadableSource(e.kind, str(e)) from e
 
 
-def _decompress(file: BufferedReader, name: str, compression: str) -> ByteStream:
-    head = file.peek(4)[:4]
-    said = _by_name(name) if compression == "auto" else compression
-    found = "gzip" if head.startswith(_GZIP_MAGIC) else "zstd" if head in _ZSTD_MAGICS else "none"
+def _decode(file: BufferedReader, name: str, compression: str, encoding: str) -> DecodedStream:
+    codec = _codec_of(file.peek(HEAD_BYTES)[:HEAD_BYTES], name, compression)
+    stream = Peekable(decompress(file, codec))
+    _check_kind(stream.peek(HEAD_BYTES), name, codec)
+    found = settle_encoding(stream.peek(HEAD_BYTES), encoding)
+    if found != UTF8:
+        stream = Peekable(Transcoded(stream, found))
+        _check_kind(stream.peek(HEAD_BYTES), name, codec)
+    return DecodedStream(stream=stream, compression=codec, encoding=found)
+
+
+def _codec_of(head: bytes, name: str, compression: str) -> str:
+    """How the file is compressed. A name that says otherwise does not matter, unless the file is no JSON either."""
+    found, said = find_codec(head), compression if compression != "auto" else compression_by_name(name)
     if not head:
-        return file  # an empty file has no records, whatever its name says
-    if said != found:
-        what = f"the file is {found}" if found != "none" else f"the file is not {said}"
+        return NONE  # an empty file has no records, whatever its name says
+    if found is None and said != NONE and is_cut_off(head, said):
+        return said
+    if compression not in ("auto", found or NONE):
+        _check_kind(head, name, NONE)
+        what = f"the file is {found}" if found is not None else f"the file is not {said}"
         raise UnreadableSource(
-            Kind.WRONG_COMPRESSION,
-            f"{what}, though its name or source.compression says {said}; rename it or set the key",
+            Kind.WRONG_COMPRESSION, f"{what}, though source.compression says {said}; to read it leave the key out"
         )
-    match found:
-        case "gzip":
-            return _Gzip(file)
-        case "zstd":
-            return _Zstd(file)
-        case _:
-            return file
+    if found is None and said != NONE:
+        _check_kind(head, name, NONE)
+        if not may_be_json(head) and find_encoding(head) is None:
+            raise UnreadableSource(
+                Kind.WRONG_COMPRESSION, f"the file is neither {said}, as its name says, nor JSON text; replace it"
+            )
+    return found or NONE
 
 
-class _Gzip:
-    """Reads all members of a file, and raises on a missing trailer or a wrong checksum."""
-
-    def __init__(self, file: BufferedReader) -> None:
-        self._stream = igzip.IGzipFile(fileobj=file, mode="rb")
-
-    def read(self, size: int, /) -> bytes:
-        try:
-            return bytes(self._stream.read(size))
-        except EOFError as e:
-            raise UnreadableSource(Kind.TRUNCATED, f"the file ends in the middle of its gzip stream: {e}") from e
-        except _DAMAGED_GZIP as e:
-            raise UnreadableSource(Kind.CORRUPT, f"the gzip stream is damaged: {e}") from e
-
-
-class _Zstd:
-    """Arrow's reader: it reads all frames and raises on a cut one. The package zstandard takes that for the end."""
-
-    def __init__(self, file: BufferedReader) -> None:
-        self._stream = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
-
-    def read(self, size: int, /) -> bytes:
-        try:
-            return bytes(self._stream.read(size))
-        except OSError as e:
-            if e.errno is not None:
-                raise  # from the disk, and worth a retry; Arrow's error about a damaged stream has no errno
-            kind = Kind.TRUNCATED if "Truncated" in str(e) else Kind.CORRUPT
-            raise UnreadableSource(kind, f"the zstd stream is damaged or ends too early: {e}") from e
-
-
-def _by_name(name: str) -> str:
-    return "gzip" if name.endswith(".gz") else "zstd" if name.endswith((".zst", ".zstd")) else "none"
+def _check_kind(head: bytes, name: str, codec: str) -> None:
+    """Raises if this is certainly no JSON. What it is must not be read line by line into quarantine."""
+    twice = find_codec(head) if codec != NONE else None
+    what = f"{twice} inside of {codec}: it was compressed twice" if twice is not None else find_other_kind(head)
+    if what is None:
+        return
+    if twice is None and codec != NONE:
+        what += f" inside of {codec}"
+    raise UnreadableSource(
+        Kind.OTHER_KIND,
+        f"{what}, not lines of JSON; move it away, narrow source.pattern, or leave it out for good: blizzard checkpoint"
+        f" skip --file {shlex.quote(name)} --yes",
+    )

@@ -41,6 +41,7 @@ class Sample:
     max_records: int
     max_files: int
     parse: Callable[[bytes], Record]  # raises NotARecord
+    encoding: str = "auto"
 
     records: int = 0
     files: int = 0
@@ -75,7 +76,7 @@ class Sample:
         piece = Slice(path=file.path, size_bytes=file.size_bytes, etag=file.etag, from_record=0)
         stop_at = self._room - share
         try:
-            with open_stream(self.source.store, piece, self.compression) as stream:
+            with open_stream(self.source.store, piece, self.compression, self.encoding) as stream:
                 for block in read_blocks(stream, block_bytes=_BLOCK_BYTES, max_line_bytes=self.max_record_bytes):
                     yield from self._read_block(block, file.path, stop_at)
                     if self._room <= stop_at:

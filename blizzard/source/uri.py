@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote
 
+from blizzard.core.compression import COMPRESSION_SUFFIXES
 from blizzard.core.kinds import Kind
 from blizzard.core.overlap import DEFAULT_PATTERN
 from blizzard.core.types import SourceIdentity
@@ -21,7 +22,7 @@ from blizzard.store.files import Store
 from blizzard.store.uri import is_local, locate, show_uri
 
 _GLOB = re.compile(r"[*?\[{]")
-_DATA_FILE = re.compile(r"\.(?:ndjson|jsonl|json|gz|zst|zstd)$")
+_DATA_FILE = re.compile(rf"(?:\.ndjson|\.jsonl|\.json|{'|'.join(map(re.escape, COMPRESSION_SUFFIXES))})$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

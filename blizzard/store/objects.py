@@ -186,15 +186,19 @@ class ObjectStore:
         self._check_unchanged(piece)
         with self._lock:
             first = self._prefetched.pop((piece.path, piece.etag), None)
-        stream = RangeStream(partial(self._fetch, piece), piece.size_bytes, self._pool, first)
+        stream = RangeStream(partial(self._fetch_pinned, piece), piece.size_bytes, self._pool, first)
+        # No error is caught here: while the file is open the caller writes to other places, and that can fail too.
+        with io.BufferedReader(stream, 1 << 17) as file:
+            yield file  # type: ignore[misc]
+        self._check_unchanged(piece)
+
+    def _fetch_pinned(self, piece: Slice, start: int, end: int) -> bytes:
         try:
-            with io.BufferedReader(stream, 1 << 17) as file:
-                yield file  # type: ignore[misc]
+            return self._fetch(piece, start, end)
         except (Temporary, ConfigError) as e:
             raise self._about_one_file(e) from e
         except FileNotFoundError as e:
             raise FileChanged(GONE) from e
-        self._check_unchanged(piece)
 
     def prefetch(self, pieces: Sequence[Slice]) -> None:
         wanted = {(piece.path, piece.etag): piece for piece in pieces[:_PREFETCH_FILES]}
@@ -208,7 +212,7 @@ class ObjectStore:
                 if room < 0:
                     break
                 if end and key not in self._prefetched:
-                    self._prefetched[key] = self._pool.submit(self._fetch, piece, 0, end)
+                    self._prefetched[key] = self._pool.submit(self._fetch_pinned, piece, 0, end)
 
     def age_s(self, name: str) -> float:
         file = self.stat(name)

@@ -141,7 +141,7 @@ class Reading:
         self._slices.append(progress)
         try:
             with (
-                open_stream(self._spec.source, piece, self._spec.compression) as stream,
+                open_stream(self._spec.source, piece, self._spec.compression, self._spec.encoding) as stream,
                 self._blocks(stream, piece) as blocks,
             ):
                 for whole_block, parse in blocks:
@@ -337,7 +337,7 @@ def find_broken(spec: TaskSpec, pieces: Iterable[Slice]) -> dict[str, BrokenFile
         lines = 0
         try:
             check_path(piece.path, spec.layout)
-            with open_stream(spec.source, piece, spec.compression) as stream:
+            with open_stream(spec.source, piece, spec.compression, spec.encoding) as stream:
                 while chunk := stream.read(spec.block_bytes):
                     lines += chunk.count(b"\n")
         except UnusableOrigin as e:

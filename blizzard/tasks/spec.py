@@ -29,6 +29,7 @@ class TaskSpec:
     max_record_bytes: int
     indexed_columns: int
     quarantine_root: str
+    encoding: str = "auto"
     parsing: ParsePolicy = field(default_factory=ParsePolicy)
     bad: BadPolicy = field(default_factory=BadPolicy)
     parser: str = "auto"  # or native, pyarrow, reference: no other may read the lines

@@ -61,12 +61,20 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 _LITERALS = {None: "null", True: "true", False: "false"}
 
 
+def _not_utf8(line: bytes, error: UnicodeDecodeError) -> str:
+    try:
+        line.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return f"not UTF-8: {error.reason} at byte {error.start}; source.encoding=latin-1 would read Latin-1 text"
+    return f"not UTF-8: half of a surrogate pair at byte {error.start}"
+
+
 def parse_json(line: bytes) -> Any:
     """The value on a line of strict JSON: numbers as text, objects as pairs. Raises `LineError`."""
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise LineError(LineKind.NOT_UTF8, f"not UTF-8: {error.reason} at byte {error.start}") from None
+        raise LineError(LineKind.NOT_UTF8, _not_utf8(line, error)) from None
     if is_too_deep(line):
         raise LineError(LineKind.TOO_DEEP, f"nested more than {MAX_NESTING} levels deep")
     # Only the stdlib judges the syntax. orjson would refuse a valid number beyond a double's range, such as one of

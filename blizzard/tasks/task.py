@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from blizzard.core.kinds import Kind
 from blizzard.core.types import BatchTicket, Slice, TaskFailure, TaskPlan, TaskReport
-from blizzard.errors import failure_to_write, said
+from blizzard.errors import BlizzardError, failure_to_write, said
 from blizzard.faults import reach
 from blizzard.store import open_store
 from blizzard.tasks.layout import BatchStamp
@@ -22,8 +22,12 @@ from blizzard.tasks.quarantine import QuarantineWriter, broken_file
 from blizzard.tasks.reading import BadRecordStop, BrokenFile, Reading, find_broken
 from blizzard.tasks.spec import TaskSpec
 
-# The bytes may be fine: it is about rights, too many open files, or a setting. Giving up the file would lose it.
-_LEFT_TO_THE_NEXT_RUN = (Kind.UNREADABLE, Kind.WRONG_COMPRESSION, Kind.UNAVAILABLE, Kind.ARCHIVED)
+# The bytes may be fine: it is about rights, too many open files, a setting, or a file that does not belong here. Giving
+# up the file would lose it.
+_LEFT_TO_THE_NEXT_RUN = (
+    *(Kind.UNREADABLE, Kind.WRONG_COMPRESSION, Kind.WRONG_ENCODING, Kind.OTHER_KIND),
+    *(Kind.UNAVAILABLE, Kind.ARCHIVED),
+)
 _STILL_ARRIVING_S = 60
 
 
@@ -120,7 +124,7 @@ def _attempt(spec: TaskSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[s
         files = writer.close()
         bad_files = quarantine.close()
         reach(f"task.{plan.slot}.written")
-    except (BrokenFile, BadRecordStop, ParserDisagrees):
+    except (BrokenFile, BadRecordStop, ParserDisagrees, BlizzardError):  # the last: an object store while writing
         writer.abandon()
         quarantine.abandon()
         raise

@@ -77,6 +77,7 @@ def test_values_are_parsed(key: str, text: Any, value: Any) -> None:
         ("checkpoint.interval_s", "nan"),
         ("checkpoint.interval_s", "inf"),
         ("source.compression", "rar"),
+        ("source.encoding", "ebcdic"),
         ("table.committer", "delta-kernel"),
         ("source.path", 5),
         ("schema.infer", "yes please"),

@@ -98,6 +98,8 @@ DATA = {  # exit 5
     "truncated": _FILES + "test_a_file_that_cannot_be_read_to_its_end",
     "corrupt": _DATA + "test_wrong_compression_and_corrupt",
     "wrong_compression": _DATA + "test_wrong_compression_and_corrupt",
+    "wrong_encoding": _DATA + "test_wrong_encoding",
+    "other_kind": _DATA + "test_other_kind",
     "bad_path": _DATA + "test_bad_path",
     "unreadable": _HELD,
     "unavailable": _HELD,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.flows.replaying import mendable
 from tests.flows.shell import Shell
 from tests.ingesting import ids, line, rows, write, write_ids
 from tests.operate.test_ways_out_of_files import goes_on, lines, stopped
+from tests.source.test_recognise import KINDS
 
 BAD = b'{"id":"seven","name":"n"}\n'
 
@@ -32,12 +34,59 @@ def test_unreadable_files(tmp_path: Path, shell: Shell, way: str) -> None:
     assert ids(shell.table) == [0, 1, 2]
 
 
+@pytest.mark.parametrize("policy", ["quarantine", "fail"])
+@pytest.mark.parametrize("way", ["move", "skip"])
+def test_other_kind(tmp_path: Path, shell: Shell, way: str, policy: str) -> None:
+    """A file that does not belong here, in a source that is read up to it."""
+    fails = ("--set", f"bad_files.policy={policy}")
+    write_ids(tmp_path / "src/a.ndjson", 0, 3)
+    assert shell.run("--pipeline", "p").code == 0
+    image = write(tmp_path / "src/an image.ndjson", KINDS["a PNG image"])
+    said = stopped(shell.run("--pipeline", "p", *fails), 5, "other_kind" if policy == "fail" else "unreadable_files")
+    assert "a PNG image, not lines of JSON; move it away, narrow source.pattern, or" in said.last["error"]
+    if way == "move":
+        image.rename(tmp_path / "an image")
+    else:
+        assert shell.obey(said, "checkpoint skip").code == 0
+    write_ids(tmp_path / "src/b.ndjson", 3, 6)
+    goes_on(shell, *fails)
+    assert (ids(shell.table), Flow(tmp_path).quarantined()) == ([*range(6)], [])
+
+
+def test_other_kind_in_a_source_that_nothing_was_read_of(tmp_path: Path, shell: Shell) -> None:
+    write_ids(tmp_path / "src/a.ndjson", 0, 3)
+    write(tmp_path / "src/a.jsonl", KINDS["a PNG image"])
+    said = stopped(shell.run("--pipeline", "p", "--set", "bad_files.policy=fail"), 5, "other_kind")
+    assert "narrow source.pattern" in said.last["error"]
+    narrow = ("--set", "source.pattern=*.ndjson")
+    assert shell.run("--pipeline", "p", *narrow).code == 0
+    assert shell.run("--pipeline", "p", *narrow).last["commits"] == 0
+    assert ids(shell.table) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("policy", ["quarantine", "fail"])
+def test_wrong_encoding(tmp_path: Path, shell: Shell, policy: str) -> None:
+    """The setting that the text names reads the file; the one after it is UTF-8 again."""
+    fails = ("--set", f"bad_files.policy={policy}")
+    write(tmp_path / "src/a.ndjson", lines(0, 1, 2).decode().encode("utf-16"))
+    kind = "wrong_encoding" if policy == "fail" else "unreadable_files"
+    text = stopped(shell.run("--pipeline", "p", *fails), 5, kind).last["error"]
+    (setting,) = re.findall(r"to read it set (source\.encoding=[\w-]+)", text)
+    assert shell.run("--pipeline", "p", *fails, "--set", setting).code == 0
+    write_ids(tmp_path / "src/b.ndjson", 3, 6)
+    text = stopped(shell.run("--pipeline", "p", *fails, "--set", setting), 5, kind).last["error"]
+    assert "b.ndjson" in text
+    assert "to read it leave the key out" in text
+    goes_on(shell, *fails)
+    assert ids(shell.table) == list(range(6))
+
+
 def test_wrong_compression_and_corrupt(tmp_path: Path, shell: Shell) -> None:
     write_ids(tmp_path / "src/a.ndjson.gz", 0, 300)
     whole = (tmp_path / "src/a.ndjson.gz").read_bytes()
     fails = ("--set", "bad_files.policy=fail")
     for content, kind in (
-        (lines(0, 1), "wrong_compression"),
+        (b"\0" * 300, "wrong_compression"),
         (whole[:40] + b"\0" * 40 + whole[80:], "corrupt"),
     ):
         (tmp_path / "src/a.ndjson.gz").write_bytes(content)
@@ -45,6 +94,9 @@ def test_wrong_compression_and_corrupt(tmp_path: Path, shell: Shell) -> None:
         text = stopped(shell.run("--pipeline", "p", *fails), 5, kind).last["error"]
         assert "Replace the file, or move it away, and run again" in text
     (tmp_path / "src/a.ndjson.gz").write_bytes(whole)
+    zstd = ("--set", "source.compression=zstd")
+    text = stopped(shell.run("--pipeline", "p", *fails, *zstd), 5, "wrong_compression").last["error"]
+    assert "to read it leave the key out" in text
     goes_on(shell, *fails)
     assert ids(shell.table) == list(range(300))
 

@@ -337,7 +337,6 @@ STRANGE: dict[str, tuple[bytes, dict[int, str]]] = {
         b"[\n" + GOOD % 1 + b",\n" + GOOD % 2 + b"\n]",
         {0: "not_json", 1: "not_json", 3: "not_json"},
     ),
-    "utf-16": ((GOOD % 1).decode().encode("utf-16"), {0: "not_utf8"}),
 }
 
 

@@ -1,104 +1,78 @@
-"""Decompression: every member and frame is read, a cut or damaged stream is an error, memory stays bounded."""
+"""The bytes of a file say how it is read. A setting that they contradict holds it back; a name hardly ever does."""
 
 from __future__ import annotations
 
 import gzip
 import os
-import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
+from blizzard.core.kinds import Kind
 from blizzard.core.types import Slice
+from blizzard.errors import Temporary
 from blizzard.source.decode import UnreadableSource, open_stream
 from blizzard.store import open_store
-
-CONTENT = b"".join(b'{"id":%d}\n' % i for i in range(20_000))
-SKIPPABLE = b"\x5a\x2a\x4d\x18\x05\x00\x00\x00hello"
-
-
-def zstd(content: bytes) -> bytes:
-    return bytes(pa.compress(content, codec="zstd", asbytes=True))
+from blizzard.store.files import FileChanged
+from tests.source.codecs import COMPRESS, NAMES, RECORDS, SMALL, Memory, decoded, piece_of
 
 
-def piece(path: Path) -> Slice:
-    info = path.stat()
-    return Slice(path=path.name, size_bytes=info.st_size, etag=str(info.st_mtime_ns), from_record=0)
-
-
-def read(path: Path, compression: str = "auto") -> bytes:
-    with open_stream(open_store(str(path.parent)), piece(path), compression) as stream:
-        return b"".join(iter(lambda: stream.read(65_536), b""))
-
-
-COMPRESS = [("a.ndjson.gz", gzip.compress), ("a.ndjson.zst", zstd)]
-
-
-@pytest.mark.parametrize(("name", "compress"), COMPRESS)
-def test_all_members_are_read_to_their_end(tmp_path: Path, name: str, compress: Callable[[bytes], bytes]) -> None:
-    path = tmp_path / name
-    path.write_bytes(compress(CONTENT) + compress(b"") + compress(CONTENT))
-    assert read(path) == CONTENT * 2
-
-
-def test_skippable_zstd_frames_are_skipped(tmp_path: Path) -> None:
-    path = tmp_path / "a.ndjson.zst"
-    path.write_bytes(SKIPPABLE + zstd(CONTENT) + SKIPPABLE + zstd(CONTENT))
-    assert read(path) == CONTENT * 2
-
-
-@pytest.mark.parametrize("cut", [1, 4, 8, 9, 30, 1000])
-@pytest.mark.parametrize(("name", "compress"), COMPRESS)
-def test_a_cut_stream_is_an_error_wherever_it_is_cut(
-    tmp_path: Path, name: str, compress: Callable[[bytes], bytes], cut: int
-) -> None:
-    path = tmp_path / name
-    path.write_bytes(compress(CONTENT) + compress(CONTENT)[:-cut])
+def refusal(content: bytes, name: str = "a.ndjson", compression: str = "auto", encoding: str = "auto") -> str:
     with pytest.raises(UnreadableSource) as error:
-        read(path)
-    assert error.value.kind == "truncated"
+        decoded(content, name, compression, encoding)
+    return f"{error.value.kind}: {error.value}"
 
 
-@pytest.mark.parametrize(("name", "compress"), COMPRESS)
-def test_garbage_behind_a_stream_is_an_error(tmp_path: Path, name: str, compress: Callable[[bytes], bytes]) -> None:
-    path = tmp_path / name
-    path.write_bytes(compress(CONTENT) + b"garbage of some length")
-    with pytest.raises(UnreadableSource) as error:
-        read(path)
-    assert error.value.kind == "corrupt"
+@pytest.mark.parametrize("name", NAMES.values())
+@pytest.mark.parametrize("text", [RECORDS, b"\xef\xbb\xbf" + RECORDS, b" \r\n" + RECORDS, b"[1]", b"\x1e{}", b"\n\n"])
+def test_plain_json_is_read_whatever_the_name_says(name: str, text: bytes) -> None:
+    assert decoded(text, name) == text
 
 
-def test_a_wrong_checksum_is_an_error(tmp_path: Path) -> None:
-    content = bytearray(gzip.compress(CONTENT))
-    content[-6] ^= 1
-    path = tmp_path / "a.ndjson.gz"
-    path.write_bytes(content)
-    with pytest.raises(UnreadableSource) as error:
-        read(path)
-    assert error.value.kind == "corrupt"
+@pytest.mark.parametrize("text", [b"id,name\n1,a\n", b"\0" * 600, os.urandom(8).hex().encode(), b"2024 started\n"])
+def test_what_is_neither_compressed_nor_json_is_held_back_if_the_name_says_compressed(text: bytes) -> None:
+    assert refusal(text, "a.json.gz").startswith(
+        "wrong_compression: the file is neither gzip, as its name says, nor JSON text"
+    )
+    assert decoded(text, "a.json") == text  # its lines are bad, one by one
 
 
-@pytest.mark.parametrize("name", ["a.ndjson", "a.ndjson.gz", "a.ndjson.zst"])
-def test_a_file_of_no_bytes_is_empty_whatever_its_name(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(b"")
-    assert read(tmp_path / name) == b""
+@pytest.mark.parametrize("codec", COMPRESS)
+def test_a_setting_that_the_bytes_contradict_is_an_error(codec: str) -> None:
+    assert refusal(RECORDS, "a", codec) == (
+        f"wrong_compression: the file is not {codec}, though source.compression says {codec}; to read it leave the key"
+        " out"
+    )
+    assert refusal(SMALL[codec], NAMES[codec], "none").startswith(f"wrong_compression: the file is {codec}, though")
+    for other in set(COMPRESS) - {codec}:
+        assert refusal(SMALL[codec], "a", other).startswith(f"wrong_compression: the file is {codec}, though")
+    assert decoded(SMALL[codec], "a", codec) == RECORDS
 
 
-def test_the_setting_overrides_the_name(tmp_path: Path) -> None:
-    path = tmp_path / "a.data"
-    path.write_bytes(zstd(CONTENT))
-    assert read(path, "zstd") == CONTENT
-    with pytest.raises(UnreadableSource) as error:
-        read(path)
-    assert error.value.kind == "wrong_compression"
+def test_what_is_compressed_twice_is_said() -> None:
+    assert refusal(gzip.compress(SMALL["gzip"]), "a.json.gz").startswith(
+        "other_kind: gzip inside of gzip: it was compressed twice, not lines of JSON; move it away"
+    )
+    assert refusal(gzip.compress(SMALL["zstd"]), "a.json", "gzip").startswith("other_kind: zstd inside of gzip")
+
+
+def test_what_a_stream_was_read_with_is_told() -> None:
+    def read_with(content: bytes, encoding: str = "auto") -> tuple[str, str]:
+        piece = Slice(path="a", size_bytes=len(content), etag="1", from_record=0)
+        with open_stream(Memory(content), piece, "auto", encoding) as stream:  # type: ignore[arg-type]
+            return stream.compression, stream.encoding
+
+    assert read_with(RECORDS) == read_with(b"") == ("none", "utf-8")
+    assert read_with(SMALL["xz"]) == ("xz", "utf-8")
+    assert read_with(gzip.compress("{}".encode("utf-16")), "utf-16") == ("gzip", "utf-16-le")
+    assert read_with("{}".encode("utf-16-be"), "utf-16") == ("none", "utf-16-be")
+    assert read_with(RECORDS, "latin-1") == ("none", "latin-1")
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_mixed(tmp_path: Path) -> None:
     path = tmp_path / "a.ndjson"
-    path.write_bytes(CONTENT)
-    listed = piece(path)
+    path.write_bytes(RECORDS)
+    listed = piece_of(path)
     with pytest.raises(UnreadableSource) as error, open_stream(open_store(str(tmp_path)), listed, "auto") as stream:
         stream.read(100)
         with open(path, "ab") as more:
@@ -109,15 +83,13 @@ def test_a_file_that_changes_while_it_is_read_is_not_mixed(tmp_path: Path) -> No
         pass
 
 
-@pytest.mark.parametrize(("name", "compress"), COMPRESS)
-def test_a_bomb_is_read_piece_by_piece(tmp_path: Path, name: str, compress: Callable[[bytes], bytes]) -> None:
-    path = tmp_path / name
-    path.write_bytes(compress(b"x" * 200_000_000))
-    assert path.stat().st_size < 1_000_000
-    tracemalloc.start()
-    with open_stream(open_store(str(tmp_path)), piece(path), "auto") as stream:
-        for _ in range(20):
-            assert len(stream.read(1 << 20)) <= 1 << 20
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 20 << 20
+@pytest.mark.parametrize(
+    "error", [Temporary("upload", kind=Kind.STORE_UNAVAILABLE), FileChanged("another file"), OSError("disk full")]
+)
+def test_an_error_of_who_reads_is_not_about_the_file(tmp_path: Path, error: Exception) -> None:
+    path = tmp_path / "a.ndjson"
+    path.write_bytes(RECORDS)
+    with pytest.raises(type(error)) as raised, open_stream(open_store(str(tmp_path)), piece_of(path), "auto") as stream:
+        stream.read(10)
+        raise error
+    assert raised.value is error

@@ -158,7 +158,9 @@ def test_a_file_that_cannot_be_decoded_is_passed_over_and_told(tmp_path: Path, c
     assert found.ddl.endswith("c BIGINT")
     assert (found.files, found.skipped_files, found.skipped_lines) == (2, 2, 0)
     assert any(f"without b.ndjson.{compression}: " in note for note in notes.said)
-    assert any("without d.ndjson.gz: the file is not gzip" in note for note in notes.said)
+    assert any(
+        "without d.ndjson.gz: the file is neither gzip, as its name says, nor JSON text" in note for note in notes.said
+    )
     assert "(2 files skipped)" in found.sentence
 
 

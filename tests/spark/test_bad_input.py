@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import os
 from pathlib import Path
@@ -85,10 +86,7 @@ def test_trailing_garbage_after_a_gzip_is_not_read_as_an_end(spark: Any, tmp_pat
 @pytest.mark.parametrize(
     ("name", "content", "options"),
     [
-        ("a.ndjson.gz", b'{"id":1}\n', {}),
-        ("a.ndjson", gzip.compress(b'{"id":1}\n', mtime=0), {}),
-        ("a.ndjson", b"\x28\xb5\x2f\xfd....", {}),
-        ("a.ndjson.zst", gzip.compress(b'{"id":1}\n', mtime=0), {}),
+        ("a.ndjson.gz", b"no gzip and no JSON", {}),
         ("a.ndjson", b'{"id":1}\n', {"source.compression": "gzip"}),
         ("a.ndjson.gz", gzip.compress(b'{"id":1}\n', mtime=0), {"source.compression": "none"}),
     ],
@@ -99,6 +97,35 @@ def test_the_wrong_compression_is_named(
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / name).write_bytes(content)
     assert name in fails(spark, tmp_path, BadFile, "wrong_compression", options=options)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.ndjson.gz", line(1)),
+        ("a.ndjson", gzip.compress(line(1), mtime=0)),
+        ("a.ndjson.zst", gzip.compress(line(1), mtime=0)),
+        ("a.ndjson", bz2.compress(line(1))),
+    ],
+)
+def test_the_bytes_say_how_a_file_is_compressed(spark: Any, tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / name).write_bytes(content)
+    ingest(spark, tmp_path)
+    assert ids(tmp_path / "table") == [1]
+
+
+def test_another_encoding_is_read_with_the_setting(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/a.ndjson").write_bytes(line(1).decode().encode("utf-16"))
+    ingest(spark, tmp_path, options={"source.encoding": "utf-16"})
+    assert ids(tmp_path / "table") == [1]
+
+
+def test_a_file_of_another_kind_is_named(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/a.ndjson").write_bytes(b"PAR1....PAR1")
+    assert "a.ndjson: a Parquet file, not lines of JSON" in fails(spark, tmp_path, BadFile, "other_kind")
 
 
 def test_a_folder_with_the_name_of_a_data_file_is_named(spark: Any, tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from blizzard.core.kinds import Kind
 from blizzard.core.late import Scope
 from blizzard.core.types import Slice, SourceFile
+from blizzard.errors import ConfigError, Temporary
 from blizzard.source.listing import list_source
 from blizzard.source.uri import locate_source
 from blizzard.store import open_store
@@ -237,6 +239,25 @@ def _change(store: Store, change: str, old: bytes) -> None:
         store.delete("a")
     else:
         store.put("a", b"new" + old[3:] + (b"new" if change == "longer" else b""))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Temporary("the upload failed", kind=Kind.STORE_UNAVAILABLE),
+        ConfigError("no right to write", kind=Kind.ACCESS_DENIED),
+        FileNotFoundError("the table's folder is gone"),
+        FileChanged("another file changed"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_of_somebody_else_is_not_blamed_on_the_file_that_is_read(store: Store, error: Exception) -> None:
+    """While a source file is open, rows of it are written elsewhere. That can fail too."""
+    store.put("a", b"content")
+    with pytest.raises(type(error)) as raised, store.open_pinned(piece_of(there(store, "a"))) as file:
+        assert file.read(3) == b"con"
+        raise error
+    assert raised.value is error
 
 
 def test_what_was_fetched_before_it_is_asked_for_is_the_same(store: Store) -> None:

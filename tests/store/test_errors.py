@@ -172,6 +172,20 @@ def test_an_archived_blob_is_held_back_under_its_own_kind(answering: Callable[..
     assert error.value.kind == "archived"
 
 
+@pytest.mark.parametrize(("status", "kind"), [(403, "unreadable"), (503, "unavailable")])
+@pytest.mark.parametrize("is_prefetched", [False, True])
+@pytest.mark.parametrize("opened", [gcs_at, azure_at])
+def test_a_source_file_that_is_refused_while_it_is_read_is_held_back(
+    answering: Callable[..., OneAnswer], opened: Callable[[str], Store], is_prefetched: bool, status: int, kind: str
+) -> None:
+    store, piece = opened(answering(status).endpoint), Slice(path="a", size_bytes=3, etag="1", from_record=0)
+    if is_prefetched:
+        store.prefetch([piece])
+    with pytest.raises(FileUnavailable) as error, store.open_pinned(piece) as file:
+        file.read()
+    assert error.value.kind == kind
+
+
 @pytest.mark.stores
 def test_a_bucket_that_is_not_there_is_said_by_the_emulators_too(
     gcs_server: GcsServer, azure_server: AzureServer

@@ -7,12 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blizzard.core.bad import BadPolicy
+from blizzard.core.kinds import Kind
 from blizzard.core.types import BatchTicket, Budget, Slice, TaskPlan, TaskReport
+from blizzard.errors import Temporary
+from blizzard.store import open_store
+from blizzard.store.objects import ObjectStore
 from blizzard.tasks.task import run_task
+from blizzard.tasks.write import ParquetRoller
 from tests.ingesting import line
 from tests.tasks.specs import make_spec
 
@@ -133,3 +139,25 @@ def test_any_cut_of_any_files_at_any_block_size_reads_every_line_once(
             if s.finished:
                 done.add(s.path)
     assert found == expected
+
+
+def test_a_failed_upload_is_not_blamed_on_the_source_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are written while the source file is open. If that fails, the file must not be held back as unavailable."""
+    source = open_store(f"memory://{tmp_path.name}/src")
+    source.put("a", line(0) * 1000)
+    listed = source.stat("a")
+    assert listed is not None
+    piece = Slice(path="a", size_bytes=listed.size_bytes, etag=listed.etag, from_record=0)
+
+    def refuse(self: ObjectStore, name: str, content: bytes) -> None:
+        raise Temporary(f"writing {name}", kind=Kind.STORE_UNAVAILABLE)
+
+    abandoned: list[bool] = []  # parts of an upload cost money until they are deleted
+    monkeypatch.setattr(ObjectStore, "put", refuse)
+    monkeypatch.setattr(ParquetRoller, "abandon", lambda _: abandoned.append(True))
+    table = f"memory://{tmp_path.name}/table"
+    spec = make_spec(tmp_path, source_root=source.root, table_root=table, target_file_bytes=1)
+    budget = Budget(output_bytes=1 << 30, max_records=None, seconds=None)
+    with pytest.raises(Temporary, match="writing blizzard-r-00000001"):
+        run_task(spec, TaskPlan(slot=0, slices=(piece,), budget=budget), TICKET)
+    assert abandoned
