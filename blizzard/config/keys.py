@@ -123,7 +123,7 @@ class TableKeys:
         provenance,
         None,
         "columns saying where a row is from: `source_file`, `source_line`, `ingested_at`, `sequence`,"
-        " `record_key`, or `all`",
+        " `record_key`, or `all` of these; `raw`: the record's own text",
     )
     committer: str = _key(
         choice("delta-rs", "delta-spark"),
