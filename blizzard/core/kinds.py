@@ -138,6 +138,7 @@ class Kind(Word):
     BAD_RECORD = "bad_record"
     BAD_FILE = "bad_file"
     TOO_MANY_BAD_RECORDS = "too_many_bad_records"
+    MOSTLY_BAD = "mostly_bad"
     TOO_MANY_COLUMNS = "too_many_columns"
     TOO_MANY_HELD_FILES = "too_many_held_files"
     UNREADABLE_FILES = "unreadable_files"

@@ -27,7 +27,7 @@ from blizzard.tasks.parse import RecordParser
 from blizzard.tasks.parsed import BadLine, ParsedBlock
 from blizzard.tasks.partitioned import RowWriter
 from blizzard.tasks.policy import RESCUED_COLUMN
-from blizzard.tasks.quarantine import BadRow, BadRows, QuarantineWriter
+from blizzard.tasks.quarantine import BadRow, BadRows, BadRowWriter
 from blizzard.tasks.raw_lines import line_texts
 from blizzard.tasks.spec import TaskSpec
 
@@ -91,7 +91,7 @@ class Reading:
         budget: Budget,
         stamp: BatchStamp,
         writer: RowWriter,
-        quarantine: QuarantineWriter,
+        quarantine: BadRowWriter,
         end_marker: str | None = None,
         threads: int = 1,
     ) -> None:
