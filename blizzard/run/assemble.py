@@ -241,7 +241,7 @@ class Assembly:
             emit=self.emit,
         )
 
-    def settings(self, *, pipeline: str, run_id: str) -> RunSettings:
+    def settings(self, *, pipeline: str, run_id: str, has_table: bool = False) -> RunSettings:
         config, parsing = self.config, parse_policy(self.config)
         return RunSettings(
             pipeline=pipeline,
@@ -265,6 +265,7 @@ class Assembly:
             parser=config.parser,
             native_here=native.is_available(),
             gives_schema=self.request.schema is not None,
+            has_table=has_table,
         )
 
 

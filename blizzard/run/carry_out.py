@@ -69,7 +69,8 @@ def _ingest(assembly: Assembly, opened: Opened, run_id: str, stop: StopRequest) 
             return
         spec = assembly.task_spec(layout, pipeline=opened.pipeline, run_id=run_id, table=opened.table)
         ports = assembly.ports(layout, assembly.ingestor(spec), stop=stop, background=background)
-        filled = drain(ports, assembly.settings(pipeline=opened.pipeline, run_id=run_id), opened.table)
+        settings = assembly.settings(pipeline=opened.pipeline, run_id=run_id, has_table=opened.table is not None)
+        filled = drain(ports, settings, opened.table)
         if filled is not None:
             assembly.purge_expired(opened.pipeline, filled.table_id)
     finally:

@@ -39,7 +39,8 @@ class RunSettings:
     parser: str = "auto"
     native_here: bool = False  # whether the driver has the native parser
     gives_schema: bool = False  # the user wrote the schema of a new table
+    has_table: bool = False  # there was one before the run
 
     @property
     def advisor(self) -> Advisor:
-        return Advisor(rescues=self.bad.records == "rescue", gives_schema=self.gives_schema)
+        return Advisor(rescues=self.bad.records == "rescue", gives_schema=self.gives_schema, has_table=self.has_table)

@@ -37,7 +37,8 @@ def validate(
     # Files that go to quarantine unread say nothing about the schema.
     slices = [piece for piece in planned if piece.given_up is None]
     trial = assembly.try_out(spec, slices, max_records=asked.max_records)
-    settings = assembly.settings(pipeline=opened.pipeline, run_id="plan")
+    has_table = opened.table is not None
+    settings = assembly.settings(pipeline=opened.pipeline, run_id="plan", has_table=has_table)
     stop = find_stop(trial, settings.bad, settings.advisor, is_first=_has_no_commit(first.position))
     return trial_facts(trial, layout.schema, advisor=settings.advisor, rename=policy.rename) | {
         "backlog": estimate(trial, first.backlog[1], slots=slots),

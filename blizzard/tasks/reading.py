@@ -237,7 +237,7 @@ class Reading:
         self, parsed: ParsedBlock, gathered: list[tuple[_Progress, Block]], starts: list[int]
     ) -> tuple[ParsedBlock, pa.Table]:
         """The rows of the table. A record with a column that cannot be filled is bad."""
-        data = self._lines_to_keep(gathered)
+        kept = _join([block for _, block in gathered]) if self._spec.layout.keeps_raw else None
         while True:
             row_lines = _row_lines(parsed)
             rows = np.searchsorted(row_lines, starts)
@@ -250,20 +250,13 @@ class Reading:
                 for part, (progress, block) in enumerate(gathered)
             ]
             try:
-                texts = None if data is None else line_texts(data, row_lines)
+                texts = None if kept is None else line_texts(kept, row_lines)
                 return parsed, complete_table(parsed.table, self._spec.layout, origins, self._stamp, texts)
             except UnusableOrigin as e:
                 if e.line is None:
                     progress = next(progress for progress, _ in gathered if progress.piece.path == e.path)
                     raise BrokenFile(progress.piece, Kind.BAD_PATH, str(e), progress.piece.from_record) from e
                 parsed = self._count_again(_without_rows(parsed, e), gathered)
-
-    def _lines_to_keep(self, gathered: list[tuple[_Progress, Block]]) -> bytes | None:
-        """The lines as they were parsed, if the table has a column for them."""
-        if not self._spec.layout.keeps_raw:
-            return None
-        blocks = [block for _, block in gathered]
-        return _join(blocks) if len(blocks) > 1 else _without_bom(blocks[0])
 
     def _count_again(self, parsed: ParsedBlock, gathered: list[tuple[_Progress, Block]]) -> ParsedBlock:
         """Without what was met on the lines that are bad now: it is in quarantine, and not ignored or cut."""

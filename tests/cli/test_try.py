@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from blizzard.store import open_store
+from blizzard.store.access import NO_ACCESS
 from tests.cli.every_command import call
 from tests.flows.shell import Shell
 from tests.ingesting import ids, line, write, write_ids
@@ -169,6 +171,18 @@ def test_a_file_and_a_source_are_one_too_many(tmp_path: Path, capfd: pytest.Capt
     write_ids(tmp_path / "a.ndjson", 0, 1)
     code, _, err = call(capfd, "try", str(tmp_path), "--source", str(tmp_path))
     assert (code, "[usage]" in err) == (2, True)
+
+
+def test_files_in_a_bucket(capfd: pytest.CaptureFixture[str]) -> None:
+    store = open_store("memory://of-a-trial/raw", NO_ACCESS)
+    store.put("2026/a.ndjson", line(1) * 3)
+    store.put("2026/b.ndjson", line(2) * 2)
+    for named, rows in (("2026/a.ndjson", 3), ("2026", 5), ("*/b*", 2)):
+        code, found = tried(capfd, f"memory://of-a-trial/raw/{named}")
+        assert (code, found["rows"]) == (0, rows)
+    code, found = tried(capfd, *(f"memory://of-a-trial/raw/2026/{name}.ndjson" for name in "ab"))
+    assert (code, found["rows"]) == (0, 5)
+    assert "--source memory://of-a-trial/raw/2026 --table memory://of-a-trial/raw/2026_table" in found["next"]
 
 
 def test_it_needs_no_java_no_spark_and_no_table(tmp_path: Path) -> None:
