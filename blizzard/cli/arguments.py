@@ -20,6 +20,11 @@ def whole_number(at_least: int) -> Callable[[str], int]:
     return parse
 
 
+def records_or_all(text: str) -> int:
+    """The type of an option that takes a number of records. 0: all of them."""
+    return 0 if text == "all" else whole_number(0)(text)
+
+
 _PIPELINE_HELP = (
     "name of the pipeline; default: the pipeline of the table that reads this source, else a name made from the source"
 )

@@ -97,6 +97,10 @@ def _command(options: argparse.Namespace) -> Callable[[argparse.Namespace], int]
             from blizzard.cli import maintenance
 
             return maintenance.dispatch
+        case "try":
+            from blizzard.cli import try_out
+
+            return try_out.dispatch
         case "warm-up":
             from blizzard.cli import warm_up
 

@@ -17,6 +17,7 @@ from blizzard.cli.arguments import (
 )
 from blizzard.cli.checkpoint_arguments import add_checkpoint_actions
 from blizzard.cli.quarantine_arguments import add_dlq_parser
+from blizzard.cli.trial_arguments import add_plan_parser, add_try_parser
 from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError
 
@@ -77,10 +78,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--exit-99-when-idle", action="store_true", help="exit 99 instead of 0 when nothing was new")
 
-    plan = commands.add_parser("plan", help="show what a run would do; changes nothing")
-    add_ingest_arguments(plan)
-    add_reads_again_argument(plan)
-    plan.add_argument("--json", action="store_true", help="as one JSON object")
+    add_try_parser(commands)
+    add_plan_parser(commands)
 
     status = commands.add_parser(
         "status", help="pipelines of a table, their positions and backlog, and what the next start would do"

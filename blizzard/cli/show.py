@@ -11,6 +11,7 @@ from typing import Any
 
 from blizzard.cli.context import ingesting, looking
 from blizzard.cli.output import output_of, print_line, table_lines
+from blizzard.cli.trial_lines import trial_lines
 from blizzard.core.kinds import Kind
 from blizzard.core.lists import count, some
 from blizzard.core.paths import WORDS
@@ -18,10 +19,13 @@ from blizzard.errors import BadData, ConfigError, Refused
 from blizzard.operate.status import PipelineStatus, TableStatus, ingested_files, table_status
 from blizzard.run.assemble import Assembly
 from blizzard.run.carry_out import preview
+from blizzard.run.validate import Validation
 from blizzard.service.progress import TerminalProgress
 from blizzard.store.outputs import write_output
 from blizzard.store.uri import show_uri
 from blizzard.text.json import json_text
+
+_VALIDATED_RECORDS = 100_000
 
 
 def dispatch(options: argparse.Namespace) -> int:
@@ -37,15 +41,31 @@ def dispatch(options: argparse.Namespace) -> int:
 
 
 def _plan(options: argparse.Namespace) -> int:
+    validation = _validation(options)
     with ingesting(options, TerminalProgress().see) as assembly:
         slots = assembly.config.spark.slots or os.cpu_count() or 1
-        shown = preview(assembly, assembly.open(), slots=slots)
+        shown = preview(assembly, assembly.open(), slots=slots, validation=validation)
     output, code = output_of(options), shown.get("exit_code", 0)
     if code:
         refused = BadData if code == BadData.exit_code else Refused
         return output.failure(shown, refused(shown["error"], kind=shown["error_kind"]))
     output.result(shown, _plan_lines(shown))
-    return 0
+    stops = shown.get("validation", {}).get("stops")
+    if stops is None:
+        return 0
+    if options.json:
+        return BadData.exit_code
+    first, *further = stops["error"].split("\n")
+    raise BadData(f"a run would stop: {first}", kind=stops["error_kind"], further=further)
+
+
+def _validation(options: argparse.Namespace) -> Validation | None:
+    if not options.validate and options.records is not None:
+        raise ConfigError("--records goes with --validate", kind=Kind.USAGE)
+    if not options.validate:
+        return None
+    asked = _VALIDATED_RECORDS if options.records is None else options.records
+    return Validation(max_records=asked or None)
 
 
 def _plan_lines(shown: dict[str, Any]) -> Iterator[str]:
@@ -55,6 +75,15 @@ def _plan_lines(shown: dict[str, Any]) -> Iterator[str]:
         yield from ("", "first batch:")
         slices = [[s["slot"], s["path"], s["from_record"], s["size"]] for s in shown["first_batch"]]
         yield from table_lines(["SLOT", "FILE", "FROM", "BYTES"], slices)
+    if "validation" in shown:
+        yield from ("", "validation of the first batch, without writing:")
+        yield from trial_lines(shown["validation"])
+        backlog = shown["validation"]["backlog"]
+        if backlog is not None:
+            yield (
+                f"{'backlog':<12}about {backlog['records']:,} records, {backlog['json_bytes'] / 1e6:,.0f} MB of JSON:"
+                f" {backlog['seconds']:,} s to parse on {count(backlog['cores'], 'core')}"
+            )
 
 
 def _plan_rows(shown: dict[str, Any]) -> Iterable[tuple[str, str]]:

@@ -133,7 +133,7 @@ class TableKeys:
         provenance,
         None,
         "columns saying where a row is from: `source_file`, `source_line`, `ingested_at`, `sequence`,"
-        " `record_key`, or `all`",
+        " `record_key`, or `all` of these; `raw`: the record's own text",
     )
     committer: str = _key(
         choice("delta-rs", "delta-spark"),
@@ -192,6 +192,13 @@ class BadRecordsKeys:
         number(at_least=0, optional=True), None, "more bad records in one batch stop the run"
     )
     max_ratio: float | None = _key(ratio, None, "a larger share of bad records in a batch or a file stops the run")
+    first_batch_max_ratio: float | None = _key(
+        ratio,
+        0.5,
+        "a larger share of bad records in a pipeline's first batch stops the run before it commits anything, so that a"
+        " schema that does not fit uses up no source and leaves no table to drop; 1: never. `bad_records.max_ratio`, if"
+        " set, holds instead",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

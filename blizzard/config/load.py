@@ -91,6 +91,7 @@ class Config(Keys):
             files=self.bad_files.policy,
             max_records=self.bad_records.max_records,
             max_ratio=self.bad_records.max_ratio,
+            first_batch_max_ratio=self.bad_records.first_batch_max_ratio,
         )
 
     @property

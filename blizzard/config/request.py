@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -19,8 +19,9 @@ from blizzard.errors import ConfigError
 from blizzard.schema import DeltaSchema
 from blizzard.schema.hints import parse_hints
 from blizzard.schema.load import load_schema
+from blizzard.source.picked import Picked, pick_files
 from blizzard.source.uri import SourceLocation, locate_source
-from blizzard.store.access import Access
+from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.uri import is_local, lies_in, locate, name_below, show_uri
 
 _PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -104,6 +105,41 @@ class Request:
                 "after_ingest.archive_path must be in the same kind of store as the source", kind=Kind.USAGE
             )
         return root
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestForFiles(Request):
+    """To look at some files, without a table. Nothing is written, so there is no place for it."""
+
+    picked: Picked
+
+    @cached_property
+    def source_location(self) -> SourceLocation:
+        return self.picked.location
+
+    @property
+    def table_root(self) -> str:
+        return "/"
+
+    @property
+    def quarantine_root(self) -> str:
+        return "/"
+
+    @property
+    def table_access(self) -> Access:
+        return NO_ACCESS
+
+    @property
+    def quarantine_access(self) -> Access:
+        return NO_ACCESS
+
+
+def request_for_files(
+    config: Config, uris: Sequence[str], spark_settings: Mapping[str, str] | None = None
+) -> RequestForFiles:
+    settings = spark_settings or {}
+    picked = pick_files(uris, config.source.pattern, lambda root: config.access("source", root, settings))
+    return RequestForFiles(config=config, spark_settings=settings, picked=picked, schema=_given_schema(config, None))
 
 
 def make_request(

@@ -15,12 +15,14 @@ class NotARecord(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadPolicy:
     """`records`: quarantine, rescue, drop or fail. `files`: quarantine, retry or fail. `max_records` limits a batch,
-    `max_ratio` a batch and each file of it."""
+    `max_ratio` a batch and each file of it, `first_batch_max_ratio` the first batch of a pipeline if `max_ratio` is not
+    given."""
 
     records: str = "quarantine"
     files: str = "quarantine"
     max_records: int | None = None
     max_ratio: float | None = None
+    first_batch_max_ratio: float | None = None
 
     @property
     def keeps_bad_records(self) -> bool:
@@ -30,6 +32,9 @@ class BadPolicy:
 # A share of few records says little: the last three lines of a file are no reason to stop. Fewer records count only if
 # whole files hold no more.
 _ENOUGH_RECORDS = 100
+# Of a first batch fewer records are enough: a person who tries a small file waits for an answer. Still fewer count only
+# if not one of them is good.
+_ENOUGH_FIRST_RECORDS = 20
 
 
 def find_excess(result: BatchResult, policy: BadPolicy) -> str | None:
@@ -50,6 +55,14 @@ def find_excess(result: BatchResult, policy: BadPolicy) -> str | None:
             f"{result.bad:,} of {result.bad + result.rows:,} records of one batch are bad, {_limit(policy.max_ratio)}"
         )
     return None
+
+
+def is_mostly_bad(result: BatchResult, policy: BadPolicy) -> bool:
+    """Whether this, the first batch of a pipeline, shows that schema or settings do not fit the records."""
+    if policy.first_batch_max_ratio is None or policy.max_ratio is not None:
+        return False
+    is_enough = result.bad + result.rows >= _ENOUGH_FIRST_RECORDS or not result.rows
+    return is_enough and _ratio(result.bad, result.rows) > policy.first_batch_max_ratio
 
 
 def _is_enough(slices: Sequence[SliceReport]) -> bool:

@@ -18,6 +18,7 @@ from blizzard.delta import log
 from blizzard.delta.errors import cannot_open
 from blizzard.delta.handles import open_handle
 from blizzard.delta.table import RETENTION_KEY, TXN_RETENTION, DeltaRsTable
+from blizzard.delta.unused import remove_unused_table
 from blizzard.errors import ConfigError, Temporary
 from blizzard.schema import DeltaSchema
 from blizzard.schema.derived import derived_columns, show_derivation
@@ -85,6 +86,9 @@ class DeltaRsPlace:
             self._require_made(e)
             return
         log.sync_commit(store, 0)
+
+    def take_back(self, pipeline: str, run_id: str) -> bool:
+        return is_local(self.root) and remove_unused_table(self.root, pipeline, run_id)
 
     def _require_made(self, error: Exception) -> None:
         """Another driver made the table first, or we did and the answer was lost. The run compares its schema later,

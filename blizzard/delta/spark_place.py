@@ -78,6 +78,11 @@ class DeltaSparkPlace(DeltaRsPlace):
         if is_local(self.root):
             log.sync_commit(open_store(self.root, self.access), 0)
 
+    def take_back(self, pipeline: str, run_id: str) -> bool:
+        """Never: the session keeps what it knows of the log."""
+        del pipeline, run_id
+        return False
+
     def _metadata(self) -> dict[str, Any]:
         return {
             "id": str(uuid.uuid4()),

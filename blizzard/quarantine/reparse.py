@@ -109,7 +109,9 @@ class Reparsing:
         return failed
 
     def _complete(self, table: pa.Table, records: list[dict[str, Any]]) -> pa.Table:
-        return complete_table(table, self._spec.layout, _origins(records), self._stamp)
+        # Records that became rows are UTF-8.
+        texts = pa.array([_line(r).decode() for r in records], pa.string()) if self._spec.layout.keeps_raw else None
+        return complete_table(table, self._spec.layout, _origins(records), self._stamp, texts)
 
     def _put_back(self, record: dict[str, Any], kind: str, message: str, column: str | None) -> None:
         row = BadRow(

@@ -18,7 +18,8 @@ from blizzard.core.clock import Clock
 from blizzard.core.events import Emit, unheard
 from blizzard.core.kinds import Kind
 from blizzard.core.readers import readers_of
-from blizzard.core.types import SourceFile
+from blizzard.core.trial import Trial
+from blizzard.core.types import Slice, SourceFile
 from blizzard.delta.place import DeltaRsPlace
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError, Refused, SchemaError
@@ -41,6 +42,7 @@ from blizzard.source.sample import Sample
 from blizzard.source.uri import default_pipeline
 from blizzard.store import open_store
 from blizzard.tasks.column_settings import check_settings
+from blizzard.tasks.dry_run import read_without_writing
 from blizzard.tasks.policy import Coercion, ParsePolicy, Unknown
 from blizzard.tasks.records import read_undeclared
 from blizzard.tasks.spec import TaskSpec
@@ -212,6 +214,10 @@ class Assembly:
             bad=config.bad_policy,
         ).with_schema(layout.schema)
 
+    def try_out(self, spec: TaskSpec, slices: Sequence[Slice], *, max_records: int | None, rows: int = 0) -> Trial:
+        """What tasks would make of these slices; nothing is written."""
+        return read_without_writing(spec, slices, max_records=max_records, rows=rows)
+
     def replay_ingestor(self, spec: TaskSpec) -> QuarantineIngestor:
         """Records that fail again go back into quarantine, whatever the policy for a run is."""
         return QuarantineIngestor(replace(spec, bad=BadPolicy()), self.quarantine)
@@ -237,7 +243,7 @@ class Assembly:
             emit=self.emit,
         )
 
-    def settings(self, *, pipeline: str, run_id: str) -> RunSettings:
+    def settings(self, *, pipeline: str, run_id: str, has_table: bool = False) -> RunSettings:
         config, parsing = self.config, parse_policy(self.config)
         return RunSettings(
             pipeline=pipeline,
@@ -260,6 +266,8 @@ class Assembly:
             cleaning=self.cleaning,
             parser=config.parser,
             native_here=native.is_available(),
+            gives_schema=self.request.schema is not None,
+            has_table=has_table,
         )
 
 

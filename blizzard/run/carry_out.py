@@ -22,6 +22,7 @@ from blizzard.run.discover import NO_FILE_MATCHES
 from blizzard.run.drain import drain
 from blizzard.run.ports import NeverStop, StopRequest
 from blizzard.run.preview import NothingRead, plan_nothing, plan_run
+from blizzard.run.validate import Validation, validate, validate_nothing
 from blizzard.schema import DeltaSchema
 from blizzard.schema.evolve import with_rescued_column
 from blizzard.schema.fit import fingerprint
@@ -68,24 +69,31 @@ def _ingest(assembly: Assembly, opened: Opened, run_id: str, stop: StopRequest) 
             return
         spec = assembly.task_spec(layout, pipeline=opened.pipeline, run_id=run_id, table=opened.table)
         ports = assembly.ports(layout, assembly.ingestor(spec), stop=stop, background=background)
-        filled = drain(ports, assembly.settings(pipeline=opened.pipeline, run_id=run_id), opened.table)
+        settings = assembly.settings(pipeline=opened.pipeline, run_id=run_id, has_table=opened.table is not None)
+        filled = drain(ports, settings, opened.table)
         if filled is not None:
             assembly.purge_expired(opened.pipeline, filled.table_id)
     finally:
         background.close()
 
 
-def preview(assembly: Assembly, opened: Opened, *, slots: int) -> dict[str, Any]:
-    """What a run would do first, found by the same steps. Changes nothing."""
+def preview(assembly: Assembly, opened: Opened, *, slots: int, validation: Validation | None = None) -> dict[str, Any]:
+    """What a run would do first, found by the same steps. Changes nothing. With `validation` records are parsed too."""
     shown: dict[str, Any] = {"pipeline": opened.pipeline, "table": assembly.request.table_shown}
     assembly.quarantine.open()
     assembly.check_for_writing(opened.table)
     layout = _layout_to_write(assembly, opened)
     if layout is None:
-        return shown | plan_nothing(assembly.source.look(EVERYTHING))
+        nothing_read = {} if validation is None else {"validation": validate_nothing()}
+        return shown | plan_nothing(assembly.source.look(EVERYTHING)) | nothing_read
     nothing = NothingRead(slots=slots, schema_fingerprint=fingerprint(layout.schema))
     ports = assembly.ports(layout, nothing, stop=NeverStop(), background=ThreadBackground())
-    return shown | plan_run(ports, assembly.settings(pipeline=opened.pipeline, run_id="plan"), opened.table)
+    settings = assembly.settings(pipeline=opened.pipeline, run_id="plan")
+    if validation is None:
+        return shown | plan_run(ports, settings, opened.table)
+    return shown | plan_run(
+        ports, settings, opened.table, lambda first: validate(assembly, opened, layout, first, validation, slots=slots)
+    )
 
 
 def _prepare(assembly: Assembly, opened: Opened) -> TableLayout | None:

@@ -31,6 +31,10 @@ from blizzard.run.settings import RunSettings
 # How often one run reads a batch whose files were deleted before the commit.
 _READ_AGAIN = 3
 _REASONS_SHOWN = 3
+_EMPTY_TABLE = (
+    "the table that this run made is there, without a row: the next run fills it. To make it with another schema,"
+    " delete it first"
+)
 _NOTHING_NEW = "nothing new; the position was committed once more"
 
 
@@ -57,6 +61,7 @@ class _Run:
         self._ports, self._settings = ports, settings
         self.table = table
         self.batches = batches  # that are in the log
+        self._has_made_table = False
         self._held: dict[str, str] = {}  # left to the next run, and why
 
     def again(self, *, has_committed: bool) -> _Run:
@@ -77,8 +82,22 @@ class _Run:
             if self._ports.stop.requested():
                 return
             self.table = _create_table(self._ports, self._settings)
-        _, discovered = begin(self._ports, self._settings, self.table, whole)
-        self._work_through(self.table, discovered)
+            self._has_made_table = True
+        try:
+            _, discovered = begin(self._ports, self._settings, self.table, whole)
+            self._work_through(self.table, discovered)
+        except BadData:
+            self._take_table_back()
+            raise
+
+    def _take_table_back(self) -> None:
+        """Data stopped the run. An empty table would only hold the next one to a schema that may not fit."""
+        if not self._has_made_table or self.batches:
+            return
+        if self._ports.place.take_back(self._settings.pipeline, self._settings.run_id):
+            self.table = None
+        else:
+            self._ports.emit(Warned(message=_EMPTY_TABLE))
 
     def _look_before_there_is_a_table(self) -> Listed | None:
         """None: there is nothing to ingest, so no table is made."""

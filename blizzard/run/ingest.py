@@ -6,7 +6,7 @@ import shlex
 import time
 from dataclasses import replace
 
-from blizzard.core.bad import find_excess
+from blizzard.core.bad import find_excess, is_mostly_bad
 from blizzard.core.events import ColumnsAdded, Ingested, Noted, Rejected, UnknownFields, Warned
 from blizzard.core.kinds import Kind
 from blizzard.core.lists import count, some
@@ -26,6 +26,7 @@ from blizzard.errors import (
 from blizzard.run.commit import new_batch_id
 from blizzard.run.commit_queue import CommitQueue, StopOfBatch
 from blizzard.run.ports import Ports, Table
+from blizzard.run.reasons import Advisor
 from blizzard.run.settings import RunSettings
 from blizzard.schema import show_path
 from blizzard.schema.evolve import RESCUED_COLUMN, Evolution, evolve_schema
@@ -37,9 +38,10 @@ _MAX_NAMES = 20
 # checkpoint, and Spark cannot open a table with a schema of about 20 MB.
 _MAX_NEW_COLUMNS = 1_000
 _MAX_COLUMNS = 5_000
+_TOLD_REASONS = 3
 _TOO_MANY_BAD = (
-    "Look at the lines, and check whether the schema fits them (blizzard schema diff). Fix the files or the schema, or"
-    " raise the limit."
+    "Look at the lines, and check whether the schema fits them (blizzard plan --validate). Fix the files or the schema,"
+    " or raise the limit."
 )
 
 
@@ -83,7 +85,7 @@ class BatchIngest:
         # The fingerprint of the files, not of the table: the table may have changed while they were written.
         written_under = self._ports.ingestor.schema_fingerprint
         result = replace(
-            self._within_limits(result),
+            self._within_limits(result, is_first=position.sequence == 0),
             batch_id=ticket.batch_id,
             ignores_undeclared=self._settings.ignores_undeclared,
         )
@@ -164,12 +166,14 @@ class BatchIngest:
     def _warn(self, message: str) -> None:
         self._ports.emit(Warned(message=message))
 
-    def _within_limits(self, result: BatchResult) -> BatchResult:
+    def _within_limits(self, result: BatchResult, *, is_first: bool) -> BatchResult:
         excess = find_excess(result, self._settings.bad)
         if excess is not None:
             raise BadData(
                 f"{excess}. Nothing of this batch was committed. {_TOO_MANY_BAD}", kind=Kind.TOO_MANY_BAD_RECORDS
             )
+        if is_first and is_mostly_bad(result, self._settings.bad):
+            raise mostly_bad(result, self._settings.advisor)
         limit, rows = self._settings.max_quarantined, sum(f.rows for f in result.quarantine)
         if limit is None or not rows:
             return result
@@ -188,6 +192,20 @@ class BatchIngest:
         self._ports.emit(Rejected(records=rows - kept))
         self._warn(f"the quarantine table is full: {rows - kept:,} bad records are dropped")
         return result
+
+
+def mostly_bad(result: BatchResult, advisor: Advisor) -> BadData:
+    """For the first batch of a pipeline."""
+    return BadData(
+        f"the first batch is mostly bad: {result.bad:,} of {count(result.bad + result.rows, 'record')}. The schema or"
+        f" the settings do not fit them. Nothing was committed, and the source is not used up. The commonest reasons,"
+        f" with what would take such records:",
+        kind=Kind.MOSTLY_BAD,
+        further=[
+            *advisor.lines(result.reasons, _TOLD_REASONS),
+            "To ingest it as it is: --set bad_records.first_batch_max_ratio=1",
+        ],
+    )
 
 
 def _refuse_endless(evolution: Evolution) -> None:

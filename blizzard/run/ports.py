@@ -159,6 +159,10 @@ class TablePlace(Protocol):
     def create(self, pipeline: str) -> None:
         """Make the table, with fence 0 of the pipeline. Losing a race to another creator is not an error."""
 
+    def take_back(self, pipeline: str, run_id: str) -> bool:
+        """Remove a table that this run has made, and the files that it wrote, if nothing was ever committed to it.
+        False: it stays."""
+
 
 class StopRequest(Protocol):
     def requested(self) -> bool:

@@ -6,9 +6,9 @@ so the answer cannot differ from the run.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from blizzard.core.cleanable import OneCleaned
 from blizzard.core.events import Event, Recovered
@@ -195,8 +195,14 @@ def _first_plan(
     return plan(marks, listed.files, settings.limits, slots=slots, held=listed.held, given_up=given_up)
 
 
-def plan_run(ports: Ports, settings: RunSettings, table: Table | None) -> dict[str, Any]:
-    """What `drain` would do first with these, or why it would refuse to. Changes nothing."""
+Validate: TypeAlias = Callable[[FirstSteps], dict[str, Any]]
+
+
+def plan_run(
+    ports: Ports, settings: RunSettings, table: Table | None, validate: Validate | None = None
+) -> dict[str, Any]:
+    """What `drain` would do first with these, or why it would refuse to. Changes nothing. `validate` says what would
+    become of the records."""
     quarantine, recovery = NothingSettled(quarantine=ports.quarantine), _RecoveryPath()
     if settings.cleaning is not None:
         untouched = NothingTouched(verb=settings.cleaning.cleaner.verb)
@@ -208,7 +214,7 @@ def plan_run(ports: Ports, settings: RunSettings, table: Table | None) -> dict[s
     except (Refused, BadData) as e:
         shown = {"recovery": recovery.path, "exit_code": e.exit_code, "error_kind": e.kind, "error": str(e)}
     else:
-        shown = _shown(first)
+        shown = _shown(first) | ({} if validate is None else {"validation": validate(first)})
     settles = [{"sequence": s.sequence, "files": len(s.quarantine.pending)} for s in quarantine.unsettled]
     return shown | {"settles": settles}
 

@@ -9,6 +9,7 @@ from blizzard.core.late import LatePolicy
 from blizzard.core.plan import Limits
 from blizzard.core.recover import StartFrom
 from blizzard.run.after_ingest import Cleaning
+from blizzard.run.reasons import Advisor
 from blizzard.schema.names import Rename
 
 COMMIT_ATTEMPTS = 8
@@ -37,3 +38,9 @@ class RunSettings:
     commit_attempts: int = COMMIT_ATTEMPTS
     parser: str = "auto"
     native_here: bool = False  # whether the driver has the native parser
+    gives_schema: bool = False  # the user wrote the schema of a new table
+    has_table: bool = False  # there was one before the run
+
+    @property
+    def advisor(self) -> Advisor:
+        return Advisor(rescues=self.bad.records == "rescue", gives_schema=self.gives_schema, has_table=self.has_table)

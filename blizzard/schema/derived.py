@@ -25,7 +25,10 @@ PROVENANCE: dict[str, tuple[str, str]] = {
     "ingested_at": ("_ingested_at", "timestamp"),
     "sequence": ("_sequence", "long"),
     "record_key": ("_record_key", "string"),
+    "raw": ("_raw", "string"),
 }
+# `all` is what it was before there was `raw`, which about doubles the size of a table.
+_ALL = tuple(fact for fact in PROVENANCE if fact != "raw")
 _TIME_PARTS = {"date": "date", "year": "integer", "month": "integer", "hour": "integer"}
 _TIMES = ("timestamp", "timestamp_ntz", "date")
 _PATH_TYPES = ("string", "byte", "short", "integer", "long", "date")
@@ -155,13 +158,17 @@ def _parse_spec(item: str) -> PartitionSpec:
 
 
 def parse_provenance(value: str | Sequence[str]) -> tuple[str, ...]:
-    """`source_file, source_line`, or `all`, or `none`. Each once, in the order of their columns."""
+    """`source_file, source_line`, or `all`, which is all but `raw`, or `none`. Each once, in the order of their
+    columns."""
     chosen = [item.lower() for item in _items(value, "table.provenance")]
-    if chosen in (["all"], ["none"]):
-        return tuple(PROVENANCE) if chosen == ["all"] else ()
+    if chosen == ["none"]:
+        return ()
+    chosen = [fact for item in chosen for fact in (_ALL if item == "all" else (item,))]
     if unknown := [item for item in chosen if item not in PROVENANCE]:
         every = ", ".join(PROVENANCE)
-        raise SchemaError(f"table.provenance: {unknown[0]!r} is not one of {every}; or write all or none alone")
+        raise SchemaError(
+            f"table.provenance: {unknown[0]!r} is not one of {every}; or write all (without raw), or none alone"
+        )
     return tuple(fact for fact in PROVENANCE if fact in chosen)
 
 

@@ -48,6 +48,11 @@ class TableLayout:
         return _checked(schema, self.partition_by)
 
     @property
+    def keeps_raw(self) -> bool:
+        """Whether a column has the text of each record."""
+        return Provenance("raw") in [column.derivation for column in self.derived]
+
+    @property
     def data_schema(self) -> DeltaSchema:
         """What is in the Parquet files. The values of partition columns are in the log."""
         return _without(self.schema, set(self.partition_by))

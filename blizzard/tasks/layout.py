@@ -67,11 +67,14 @@ class UnusableOrigin(Exception):
         self.kind, self.path, self.line, self.column, self.rows = kind, path, line, column, rows
 
 
-def complete_table(table: pa.Table, layout: TableLayout, origins: Sequence[RowOrigin], stamp: BatchStamp) -> pa.Table:
-    """The rows with every column of the layout, in its order. `origins` say where the rows come from, in row order."""
+def complete_table(
+    table: pa.Table, layout: TableLayout, origins: Sequence[RowOrigin], stamp: BatchStamp, texts: Any = None
+) -> pa.Table:
+    """The rows with every column of the layout, in its order. `origins` say where the rows come from, in row order.
+    `texts` are the lines of the rows; only a layout that keeps them needs them."""
     filled: dict[str, Any] = {}
     if layout.derived:
-        rows = _Rows(origins, stamp)
+        rows = _Rows(origins, stamp, texts)
         if rows.count != table.num_rows:
             raise RuntimeError(f"{rows.count} lines were counted for {table.num_rows} rows")
         filled = _fill(table, layout, rows)
@@ -96,8 +99,8 @@ def _in_order(table: pa.Table, schema: DeltaSchema, filled: dict[str, Any]) -> p
 class _Rows:
     """The origins of all rows of a table, as columns."""
 
-    def __init__(self, origins: Sequence[RowOrigin], stamp: BatchStamp) -> None:
-        self.origins, self.stamp = origins, stamp
+    def __init__(self, origins: Sequence[RowOrigin], stamp: BatchStamp, texts: Any) -> None:
+        self.origins, self.stamp, self._texts = origins, stamp, texts
         self._counts = [len(origin.line_numbers) for origin in origins]
         self.count = sum(self._counts)
 
@@ -121,6 +124,10 @@ class _Rows:
                 return pa.repeat(pa.scalar(self.stamp.ingested_at_us, pa.timestamp("us", tz="UTC")), self.count)
             case "sequence":
                 return pa.repeat(pa.scalar(self.stamp.sequence, pa.int64()), self.count)
+            case "raw":
+                if self._texts is None or len(self._texts) != self.count:
+                    raise RuntimeError(f"there are not {self.count} lines for the rows")
+                return self._texts
             case _:
                 return self._record_key()
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from blizzard.core.kinds import LineKind
 from blizzard.core.observed import Observations
+from blizzard.core.reasons import Reason
 from blizzard.core.tally import NOTHING, Tally
 from blizzard.source.lines import Positions
 
@@ -27,6 +28,7 @@ class BadLine(NamedTuple):  # made in a quarter of the time of a frozen dataclas
     column: str | None
     raw: bytes
     offset: int
+    reason: Reason | None = None  # None: kind and column say all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 import pyarrow as pa
@@ -167,6 +167,15 @@ def broken_file(piece: Slice, *, line: int | None, kind: str, message: str) -> B
         kind=kind,
         message=message,
     )
+
+
+class BadRowWriter(Protocol):
+    """Where the bad records of a task go."""
+
+    def add(self, row: BadRow) -> None: ...
+    def add_lines(self, rows: BadRows) -> None: ...
+    def close(self) -> tuple[DataFile, ...]: ...
+    def abandon(self) -> None: ...
 
 
 class QuarantineWriter:

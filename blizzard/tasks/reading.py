@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from blizzard.core.kinds import Kind, LineKind
 from blizzard.core.observed import Observations
+from blizzard.core.reasons import NO_REASONS, Reason, bad_lines
 from blizzard.core.tally import NOTHING
 from blizzard.core.types import Budget, Slice, SliceReport, TaskFailure
 from blizzard.faults import reach
@@ -26,7 +27,8 @@ from blizzard.tasks.parse import RecordParser
 from blizzard.tasks.parsed import BadLine, ParsedBlock
 from blizzard.tasks.partitioned import RowWriter
 from blizzard.tasks.policy import RESCUED_COLUMN
-from blizzard.tasks.quarantine import BadRow, BadRows, QuarantineWriter
+from blizzard.tasks.quarantine import BadRow, BadRows, BadRowWriter
+from blizzard.tasks.raw_lines import line_texts
 from blizzard.tasks.spec import TaskSpec
 
 # How often a task looks for the end marker.
@@ -89,7 +91,7 @@ class Reading:
         budget: Budget,
         stamp: BatchStamp,
         writer: RowWriter,
-        quarantine: QuarantineWriter,
+        quarantine: BadRowWriter,
         end_marker: str | None = None,
         threads: int = 1,
     ) -> None:
@@ -107,6 +109,7 @@ class Reading:
         self.changed: list[str] = []
         self.doubtful = 0
         self.undeclared = self.cut_times = NOTHING
+        self.reasons = NO_REASONS
         self.observed: Observations | None = None
 
     @property
@@ -234,6 +237,7 @@ class Reading:
         self, parsed: ParsedBlock, gathered: list[tuple[_Progress, Block]], starts: list[int]
     ) -> tuple[ParsedBlock, pa.Table]:
         """The rows of the table. A record with a column that cannot be filled is bad."""
+        kept = _join([block for _, block in gathered]) if self._spec.layout.keeps_raw else None
         while True:
             row_lines = _row_lines(parsed)
             rows = np.searchsorted(row_lines, starts)
@@ -246,7 +250,8 @@ class Reading:
                 for part, (progress, block) in enumerate(gathered)
             ]
             try:
-                return parsed, complete_table(parsed.table, self._spec.layout, origins, self._stamp)
+                texts = None if kept is None else line_texts(kept, row_lines)
+                return parsed, complete_table(parsed.table, self._spec.layout, origins, self._stamp, texts)
             except UnusableOrigin as e:
                 if e.line is None:
                     progress = next(progress for progress, _ in gathered if progress.piece.path == e.path)
@@ -285,6 +290,8 @@ class Reading:
             message=str(block.too_long),
         )
         self._count_bad(progress, 1, lambda _: (block.first_line + 1, row.kind, row.message))
+        long = (block.first_line + 1, Reason(kind=LineKind.TOO_LONG), row.message)
+        self.reasons = self.reasons.merge(bad_lines(progress.piece.path, [long]))
         if self._spec.bad.keeps_bad_records:
             progress.cut += not row.complete
             self._quarantine.add(row)
@@ -294,6 +301,8 @@ class Reading:
         indexes = np.array([line.number for line in bad]) - first
         lines = (indexes + block.first_line + 1).tolist()
         self._count_bad(progress, len(bad), lambda i: (lines[i], bad[i].kind, bad[i].message))
+        met = ((number, _reason(line), line.message) for number, line in zip(lines, bad, strict=True))
+        self.reasons = self.reasons.merge(bad_lines(progress.piece.path, met))
         if not self._spec.bad.keeps_bad_records:
             return
         # The bytes as they are in the file: joined blocks have other offsets and no byte order mark.
@@ -324,6 +333,10 @@ class Reading:
             raise _stop(progress, Kind.TOO_MANY_BAD_RECORDS, line, said)
         progress.bad += count
         self._bad += count
+
+
+def _reason(line: BadLine) -> Reason:
+    return line.reason or Reason(kind=line.kind, column=line.column)
 
 
 def _stop(progress: _Progress, kind: Kind, line: int, message: str) -> BadRecordStop:

@@ -8,7 +8,8 @@ error is raised, so that Spark runs the task again. No commit ever names what a 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from blizzard.core.kinds import Kind
 from blizzard.core.types import BatchTicket, Slice, TaskFailure, TaskPlan, TaskReport
@@ -18,7 +19,7 @@ from blizzard.store import open_store
 from blizzard.tasks.layout import BatchStamp
 from blizzard.tasks.parse import ParserDisagrees, ParserMissing
 from blizzard.tasks.partitioned import RowWriter, open_writer
-from blizzard.tasks.quarantine import QuarantineWriter, broken_file
+from blizzard.tasks.quarantine import BadRowWriter, QuarantineWriter, broken_file
 from blizzard.tasks.reading import BadRecordStop, BrokenFile, Reading, find_broken
 from blizzard.tasks.spec import TaskSpec
 
@@ -59,16 +60,36 @@ def end_marker(spec: TaskSpec, ticket: BatchTicket) -> str:
     return f"_blizzard-end-{spec.run_id}-{ticket.sequence:08d}"
 
 
+class Outputs(Protocol):
+    """Where an attempt of a task writes, and how it is asked to end early."""
+
+    def open(self, spec: TaskSpec, ticket: BatchTicket, part: str) -> tuple[RowWriter, BadRowWriter]: ...
+    def end_marker(self, spec: TaskSpec, ticket: BatchTicket) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TableOutputs:
+    """Files in the folders of the table and of its quarantine."""
+
+    def open(self, spec: TaskSpec, ticket: BatchTicket, part: str) -> tuple[RowWriter, BadRowWriter]:
+        return open_outputs(spec, ticket, part)
+
+    def end_marker(self, spec: TaskSpec, ticket: BatchTicket) -> str | None:
+        return end_marker(spec, ticket)
+
+
 def stamp_of(spec: TaskSpec, ticket: BatchTicket) -> BatchStamp:
     return BatchStamp(pipeline=spec.pipeline, sequence=ticket.sequence, ingested_at_us=ticket.planned_ms * 1000)
 
 
-def run_task(spec: TaskSpec, plan: TaskPlan, ticket: BatchTicket) -> TaskReport:
+def run_task(spec: TaskSpec, plan: TaskPlan, ticket: BatchTicket, outputs: Outputs | None = None) -> TaskReport:
+    """Into the table's folders, unless `outputs` says otherwise."""
+    outputs = outputs or TableOutputs()
     broken: dict[str, BrokenFile] = {}
     defect: str | None = None
     while True:
         try:
-            return replace(_attempt(spec, plan, ticket, broken), parser_defect=defect)
+            return replace(_attempt(spec, plan, ticket, broken, outputs), parser_defect=defect)
         except BrokenFile as e:
             if spec.bad.files == "fail" or e.kind in (Kind.SOURCE_CHANGED, Kind.BEYOND_END):
                 return _failed(plan, TaskFailure(kind=e.kind, path=e.piece.path, line=None, message=str(e)))
@@ -100,11 +121,13 @@ def _failed(plan: TaskPlan, failure: TaskFailure) -> TaskReport:
     return TaskReport(slot=plan.slot, failure=failure)
 
 
-def _attempt(spec: TaskSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[str, BrokenFile]) -> TaskReport:
+def _attempt(
+    spec: TaskSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[str, BrokenFile], outputs: Outputs
+) -> TaskReport:
     """Reads everything but the files that are known to be broken. Those are given up or left to the next run."""
-    writer, quarantine = open_outputs(spec, ticket, f"{plan.slot:04d}")
+    writer, quarantine = outputs.open(spec, ticket, f"{plan.slot:04d}")
     stamp = stamp_of(spec, ticket)
-    marker = end_marker(spec, ticket)
+    marker = outputs.end_marker(spec, ticket)
     reading = Reading(spec, plan.budget, stamp, writer, quarantine, end_marker=marker, threads=plan.threads)
     retried = []
     try:
@@ -147,6 +170,7 @@ def _attempt(spec: TaskSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[s
         rescued=reading.rescued,
         undeclared=reading.undeclared,
         cut_times=reading.cut_times,
+        reasons=reading.reasons,
         parser=reading.parser,
         doubtful=reading.doubtful,
         observed=reading.observed,
@@ -160,14 +184,14 @@ def _is_tried_again(broken: BrokenFile, spec: TaskSpec) -> bool:
     return broken.kind == Kind.TRUNCATED and spec.source.age_s(broken.piece.path) < _STILL_ARRIVING_S
 
 
-def _quarantine_whole(reading: Reading, quarantine: QuarantineWriter, piece: Slice, kind: str) -> None:
+def _quarantine_whole(reading: Reading, quarantine: BadRowWriter, piece: Slice, kind: str) -> None:
     """No line of it is read: by policy a person decides about such files."""
     reading.add_broken(piece, kind)
     message = f"the file is {kind}, and such files are not read (see late_files.policy, rewritten_files.policy)"
     quarantine.add(broken_file(piece, line=None, kind=kind, message=message))
 
 
-def _give_up(reading: Reading, quarantine: QuarantineWriter, piece: Slice, broken: BrokenFile) -> None:
+def _give_up(reading: Reading, quarantine: BadRowWriter, piece: Slice, broken: BrokenFile) -> None:
     """Take nothing of the file in this batch. What earlier batches took stays; the ledger says where it broke."""
     reading.add_broken(piece, f"{broken.kind} after line {broken.lines_read}")
     quarantine.add(broken_file(piece, line=broken.lines_read, kind=broken.kind, message=str(broken)))

@@ -16,7 +16,9 @@ from tests.ingesting import write_ids
 # What each command needs beside the places, and how it ends. A run has nothing to do, so that it needs no Spark.
 COMMANDS: dict[str, tuple[list[str], int]] = {
     "run": (["run", "--pipeline", "p"], 0),
+    "try": (["try"], 0),
     "plan": (["plan", "--pipeline", "p"], 0),
+    "plan --validate": (["plan", "--validate", "--pipeline", "p"], 0),
     "status": (["status", "--explain"], 0),
     "report": (["report", "--json"], 0),
     "checkpoint list": (["checkpoint", "list"], 0),

@@ -21,7 +21,7 @@ _NO_SOURCE_FLAG = {
     *("dlq list", "dlq show", "dlq export", "dlq purge"),
 }
 _NEEDS_SOURCE = set(COMMANDS) - _NO_SOURCE_FLAG - {"status"}
-_NEEDS_NO_TABLE = {"schema infer"}
+_NEEDS_NO_TABLE = {"schema infer", "try"}
 _QUARANTINE_FLAG = {"vacuum-orphans", *(name for name in COMMANDS if name.startswith("dlq"))}
 
 

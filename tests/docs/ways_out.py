@@ -94,6 +94,8 @@ _HELD = "tests/s3/test_source.py::test_one_object_that_cannot_be_had_is_held_bac
 DATA = {  # exit 5
     "bad_record": _FILES + "test_bad_record_in_a_file_of_which_a_part_is_committed",
     "missing_value": _DATA + "test_missing_value",
+    "mostly_bad": _DATA + "test_mostly_bad",
+    "no_records": "tests/cli/test_try.py::test_without_a_record_it_exits_with_5",
     "too_many_bad_records": _FILES + "test_too_many_bad_records",
     "truncated": _FILES + "test_a_file_that_cannot_be_read_to_its_end",
     "corrupt": _DATA + "test_wrong_compression_and_corrupt",

@@ -395,6 +395,9 @@ class RacedPlace:
         self.theirs.create("their-pipeline")
         self.mine.create(pipeline)
 
+    def take_back(self, pipeline: str, run_id: str) -> bool:
+        return self.mine.take_back(pipeline, run_id)
+
 
 def raced(flow: Flow, their_ddl: str) -> RacedPlace:
     return RacedPlace(

@@ -189,6 +189,7 @@ def test_dropped_records_are_counted_and_kept_nowhere(flow: Flow, records: str) 
 
 def test_fail_stops_at_the_line_and_commits_nothing(flow: Flow) -> None:
     mixed(flow)
+    flow.place.create("p")
     with pytest.raises(BadData, match=r"a.ndjson line 3: bad_value: id: .*Nothing of this batch"):
         flow.run(bad=BadPolicy(records="fail"))
     assert flow.open().fence("p") == 0
@@ -210,6 +211,7 @@ def test_too_many_bad_records_stop_the_run_with_nothing_committed(flow: Flow, po
     if passes:
         assert flow.run(bad=policy).bad_records == 2
         return
+    flow.place.create("p")
     with pytest.raises(BadData) as error:
         flow.run(bad=policy)
     assert (error.value.kind, error.value.exit_code) == ("too_many_bad_records", 5)

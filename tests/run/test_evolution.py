@@ -274,6 +274,10 @@ def test_field_names_that_are_data_do_not_become_thousands_of_columns(flow: Flow
     with pytest.raises(BadData, match="no column was added") as error:
         flow.run(spec=ADD)
     assert error.value.kind == "too_many_columns"
+    assert not flow.table.exists()
+    flow.place.create("p")
+    with pytest.raises(BadData, match="no column was added"):
+        flow.run(spec=ADD)
     assert columns(flow) == {"id": "long", "name": "string"}
     assert rows(flow.table) == []
 
@@ -306,3 +310,6 @@ class OpenedBefore:
 
     def create(self, pipeline: str) -> None:
         raise AssertionError(pipeline)
+
+    def take_back(self, pipeline: str, run_id: str) -> bool:
+        raise AssertionError(pipeline, run_id)

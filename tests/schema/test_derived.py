@@ -88,7 +88,10 @@ def test_what_partition_by_cannot_say_is_explained(text: Any, part: str) -> None
 
 
 def test_the_words_of_provenance() -> None:
-    assert parse_provenance("all") == tuple(PROVENANCE)
+    every = ("source_file", "source_line", "ingested_at", "sequence", "record_key")
+    assert parse_provenance("all") == every
+    assert parse_provenance("raw, all") == (*every, "raw") == tuple(PROVENANCE)
+    assert parse_provenance("raw") == ("raw",)
     assert parse_provenance(["none"]) == ()
     assert parse_provenance("source_line, source_file,source_line") == ("source_file", "source_line")
     for wrong in ("everything", "all,none", "", "source_file,,sequence"):
@@ -102,7 +105,7 @@ def new(partition_by: str | None = None, provenance: str = "none", ddl: str = RE
 
 
 def test_derived_columns_follow_the_declared_ones_and_say_how_they_are_filled() -> None:
-    layout = new("country, day=date(user.ts), region=path(region), n=path(n) SMALLINT", "all")
+    layout = new("country, day=date(user.ts), region=path(region), n=path(n) SMALLINT", "all, raw")
     assert layout.partition_by == ("country", "day", "region", "n")
     added = layout.schema["fields"][7:]
     assert [(f["name"], f["type"], f["metadata"]) for f in added] == [
@@ -114,6 +117,7 @@ def test_derived_columns_follow_the_declared_ones_and_say_how_they_are_filled() 
         ("_ingested_at", "timestamp", {METADATA_KEY: "ingested_at"}),
         ("_sequence", "long", {METADATA_KEY: "sequence"}),
         ("_record_key", "string", {METADATA_KEY: "record_key"}),
+        ("_raw", "string", {METADATA_KEY: "raw"}),
     ]
     assert layout.record_schema == parse_ddl(RECORD)
     assert [f["name"] for f in layout.data_schema["fields"]][:6] == ["id", "ts", "born", "user", "raw", "l"]

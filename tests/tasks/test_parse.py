@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from blizzard.core.kinds import LineKind
+from blizzard.core.reasons import Reason
 from blizzard.schema import DeltaSchema, DeltaType
 from blizzard.schema.arrow import to_arrow
 from blizzard.tasks.parse import RecordParser
@@ -133,6 +134,7 @@ def test_a_bad_line_is_reported_whole_with_its_index_and_column() -> None:
             column="user.id",
             raw=lines[120],
             offset=len(b"\n".join(lines[:120])) + 1,
+            reason=Reason(kind="bad_value", column="user.id", expected="long", cause="text"),
         ),
     )
     assert parsed.table["id"].to_pylist() == [i for i in range(300) if i not in (7, 120)]

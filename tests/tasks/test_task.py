@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from blizzard.core.bad import BadPolicy
 from blizzard.core.kinds import Kind
-from blizzard.core.types import BatchTicket, Budget, Slice, TaskPlan, TaskReport
+from blizzard.core.reasons import Reason
+from blizzard.core.types import BatchResult, BatchTicket, Budget, Slice, TaskPlan, TaskReport
 from blizzard.errors import Temporary
 from blizzard.store import open_store
 from blizzard.store.objects import ObjectStore
@@ -161,3 +162,26 @@ def test_a_failed_upload_is_not_blamed_on_the_source_file(tmp_path: Path, monkey
     with pytest.raises(Temporary, match="writing blizzard-r-00000001"):
         run_task(spec, TaskPlan(slot=0, slices=(piece,), budget=budget), TICKET)
     assert abandoned
+@given(st.integers(16, 400), st.sampled_from(["quarantine", "drop"]))
+@settings(max_examples=20, deadline=None)
+def test_why_lines_are_bad_is_reported_with_the_first_of_each(
+    tmp_path_factory: pytest.TempPathFactory, block_bytes: int, records: str
+) -> None:
+    folder = tmp_path_factory.mktemp("reasons")
+    files = {
+        "a": line(0) + b'{"id":"7"}\n\n{"id":1.5}\n',
+        "b": b'{"id":"8"}\n{"id":"9"}\n{"id":\n' + line(1),
+        "c": b'{"id":1,"name":"%s"}\n' % (b"x" * 2_000_000),
+    }
+    report = run(folder, files, records=records, block_bytes=block_bytes)
+    text = Reason(kind="bad_value", column="id", expected="long", cause="number_in_text")
+    met = {(reason.kind, reason.cause): (m.records, m.path, m.line) for reason, m in report.reasons.met.items()}
+    assert met == {
+        ("bad_value", "number_in_text"): (3, "a", 2),
+        ("bad_value", "fraction"): (1, "a", 4),
+        ("not_json", ""): (1, "b", 3),
+        ("too_long", ""): (1, "c", 1),
+    }
+    assert report.reasons.met[text].message.startswith('id: "7" is not a valid long')
+    assert report.reasons.records == sum(s.bad for s in report.slices) == 6
+    assert BatchResult(reports=(report, report)).reasons.records == 12

@@ -1,0 +1,133 @@
+"""`blizzard try`: prints what files would become, without a table and without Spark."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from blizzard.cli.context import config_of
+from blizzard.cli.output import output_of
+from blizzard.cli.row_table import plain_value, row_table
+from blizzard.cli.trial_lines import trial_lines
+from blizzard.config.load import Config
+from blizzard.config.request import RequestForFiles, request_for_files
+from blizzard.core.events import unheard
+from blizzard.core.kinds import Kind
+from blizzard.core.lists import count
+from blizzard.core.types import SourceFile
+from blizzard.errors import ConfigError
+from blizzard.operate.try_out import Tried, try_files
+from blizzard.schema.ddl import to_ddl
+from blizzard.service.progress import TerminalProgress
+from blizzard.spark.session import settings_of
+from blizzard.text.redaction import redact_argument
+from blizzard.text.shell import shell_words
+
+_DATA_ENDING = re.compile(r"(?:\.(?:ndjson|jsonl|json|log|gz|gzip|zst|zstd|bz2|xz))+$", re.IGNORECASE)
+_ENDING = re.compile(r"(?:\.[A-Za-z][A-Za-z0-9]{0,7}){1,2}$")
+_GLOB = re.compile(r"[*?\[{]")
+# Where the output is no terminal.
+_WIDTH = 120
+_SHOWN_COLUMNS = 100
+_SHOWN_CHARS = 500
+
+
+def dispatch(options: argparse.Namespace) -> int:
+    if options.files and options.source is not None:
+        raise ConfigError("give FILE or --source, not both", kind=Kind.USAGE)
+    config = _config(options)
+    named = options.files or [config.source_path]
+    request = request_for_files(config, named, settings_of(None))
+    emit = unheard if options.json else TerminalProgress().see
+    tried = try_files(request, max_records=options.records or None, rows=options.rows, emit=emit)
+    command = _next_command(options, config, named, request)
+    output, failure = output_of(options, verbatim=("first_rows",)), tried.failure
+    output.result(_as_object(tried, command), _lines(tried, command, _width()))
+    if failure is not None and not options.json:
+        raise failure
+    return 0 if failure is None else failure.exit_code
+
+
+def _config(options: argparse.Namespace) -> Config:
+    """Without a schema one is inferred, as in the first run that would follow."""
+    config = config_of(options)
+    if config.schema.ddl is None and config.schema.file is None:
+        return replace(config, schema=replace(config.schema, infer=True))
+    return config
+
+
+def _as_object(tried: Tried, command: str) -> dict[str, Any]:
+    failure = tried.failure
+    return {
+        "found": [{"kind": kind, "files": files, "bytes": size} for kind, files, size in _kinds(tried.files)],
+        "ddl": to_ddl(tried.schema),
+        "schema": tried.schema,
+        "first_rows": [{name: plain_value(row[name]) for name in tried.columns} for row in tried.first_rows],
+        **tried.facts,
+        "next": None if failure is not None else command,
+        "exit_code": 0 if failure is None else failure.exit_code,
+        "error_kind": None if failure is None else failure.kind,
+        "error": None if failure is None else str(failure),
+    }
+
+
+def _lines(tried: Tried, command: str, width: int) -> Iterator[str]:
+    for kind, files, size in _kinds(tried.files):
+        yield f"{'found':<12}{count(files, 'file')} {kind}, {size:,} bytes"
+    yield from ("", "schema:")
+    yield from _ddl_lines(tried)
+    if tried.first_rows:
+        yield from ("", "first rows:")
+        yield from row_table(tried.columns, tried.first_rows, width=width)
+    yield ""
+    yield from trial_lines(tried.facts)
+    if tried.failure is None:
+        yield from ("", "next:", f"  {command}")
+
+
+def _ddl_lines(tried: Tried) -> Iterator[str]:
+    """One column a line, cut where it is long: the rest is in the JSON object."""
+    fields = tried.schema["fields"]
+    for number, field in enumerate(fields[:_SHOWN_COLUMNS]):
+        text = to_ddl({"type": "struct", "fields": [field]})
+        text = text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+        yield f"  {text}{',' if number < len(fields) - 1 else ''}"
+    if len(fields) > _SHOWN_COLUMNS:
+        yield f"  … and {len(fields) - _SHOWN_COLUMNS:,} more columns (--json has them)"
+
+
+def _kinds(files: Sequence[SourceFile]) -> list[tuple[str, int, int]]:
+    """What lies there, by the endings of the names: how many files, and how many bytes."""
+    found: dict[str, tuple[int, int]] = {}
+    for file in files:
+        ending = _ENDING.search(file.path.rsplit("/", 1)[-1])
+        kind = f"*{ending[0]}" if ending else "without an ending"
+        number, size = found.get(kind, (0, 0))
+        found[kind] = number + 1, size + file.size_bytes
+    return [(kind, *found[kind]) for kind in sorted(found)]
+
+
+def _next_command(options: argparse.Namespace, config: Config, named: Sequence[str], request: RequestForFiles) -> str:
+    """The first run on the same files, to be pasted; of several, on the folder they are in. Secrets are hidden."""
+    root = request.picked.location.root
+    source = named[0] if len(named) == 1 else root
+    place = root if _GLOB.search(source) else _DATA_ENDING.sub("", source.rstrip("/"))
+    words = ["--source", source]
+    words += ["--table", f"{place}_table"] if config.table.path is None else []
+    words += ["--infer"] if config.schema.infer else []
+    words += ["--schema", options.schema] if options.schema is not None else []
+    words += ["--hints", options.hints] if options.hints is not None else []
+    words += ["--config", options.config] if options.config is not None else []
+    assignments = [*options.assignments, *([f"source.pattern={options.pattern}"] if options.pattern else [])]
+    words += [word for assignment in assignments for word in ("--set", assignment)]
+    return shell_words(["blizzard", "run", *map(redact_argument, words)])
+
+
+def _width() -> int:
+    """Of the terminal; COLUMNS decides if it is set."""
+    return shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stdout.isatty() else _WIDTH

@@ -1,0 +1,76 @@
+"""Removes a table that a run made and never filled. Only on local disk, where a log can be taken away in one step.
+
+In an object store its files would be deleted one by one, and a commit that lands between two of them would be lost with
+them. There the table stays.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import orjson
+
+from blizzard.core.codec import fence_app_id
+from blizzard.core.kinds import Kind
+from blizzard.delta import log
+from blizzard.errors import Refused
+
+
+def remove_unused_table(root: str, pipeline: str, run_id: str) -> bool:
+    """Remove the log, and the files that this run wrote. False: the log holds more than what making the table wrote, or
+    cannot be taken away; then everything stays."""
+    kept, aside = os.path.join(root, log.LOG_FOLDER), os.path.join(root, f"_blizzard-unused-{os.urandom(6).hex()}")
+    try:
+        os.rename(kept, aside)
+    except OSError:
+        return False
+    # Looked at only now: nobody can commit into it any more.
+    if not _is_unused(aside, pipeline):
+        _put_back(aside, kept)
+        return False
+    shutil.rmtree(aside)
+    for folder, _, names in os.walk(root, topdown=False):
+        for name in names:
+            if name.startswith(f"blizzard-{run_id}-"):
+                os.unlink(os.path.join(folder, name))
+        with suppress(OSError):  # it holds files of others
+            os.rmdir(folder)
+    return True
+
+
+def _put_back(aside: str, kept: str) -> None:
+    try:
+        os.rename(aside, kept)
+    except OSError as e:
+        raise Refused(
+            f"the log of the table could not be put back, because there is another one: {e}. Its commits are in"
+            f" {aside}; compare the two before anything is written.",
+            kind=Kind.LOG_REWRITTEN,
+        ) from e
+
+
+def _is_unused(folder: str, pipeline: str) -> bool:
+    ours = {fence_app_id(pipeline), f"blizzard-schema:{pipeline}"}
+    names = os.listdir(folder)
+    if any(name.endswith(".parquet") for name in names):
+        return False  # a Delta checkpoint
+    for action in _actions(folder, names):
+        txn = action.get("txn")
+        if not action.keys() <= {"commitInfo", "protocol", "metaData", "txn"}:
+            return False
+        if txn is not None and (
+            txn["appId"] not in ours or (txn["appId"] == fence_app_id(pipeline) and txn["version"])
+        ):
+            return False
+    return True
+
+
+def _actions(folder: str, names: list[str]) -> Iterator[dict[str, Any]]:
+    for name in names:
+        if name.endswith(".json"):
+            with open(os.path.join(folder, name), "rb") as file:
+                yield from map(orjson.loads, file.read().splitlines())

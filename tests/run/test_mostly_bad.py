@@ -1,0 +1,213 @@
+"""A first batch that is mostly bad stops before it commits anything: the source is not used up, no table stays."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blizzard.core.bad import BadPolicy, is_mostly_bad
+from blizzard.core.codec import fence_app_id
+from blizzard.core.plan import Limits
+from blizzard.core.types import BatchResult, SliceReport, TaskReport
+from blizzard.delta.place import DeltaRsPlace
+from blizzard.delta.unused import remove_unused_table
+from blizzard.errors import BadData, Refused
+from blizzard.tasks.policy import ParsePolicy, Unknown
+from tests.flows.in_process import Flow, write_foreign
+from tests.ingesting import ids, line, write, write_ids
+
+HALF = BadPolicy(first_batch_max_ratio=0.5)
+BAD = b'{"id":"seven","name":"n"}\n'
+
+
+def read(rows: int, bad: int) -> BatchResult:
+    report = SliceReport(
+        path="a", size_bytes=1, etag="e", from_record=0, to_record=rows + bad, finished=True, rows=rows, bad=bad
+    )
+    return BatchResult(reports=(TaskReport(slot=0, slices=(report,)),))
+
+
+@pytest.mark.parametrize(
+    ("rows", "bad", "is_stopped"),
+    [
+        (0, 0, False),
+        (49, 51, True),
+        (50, 50, False),
+        (51, 49, False),
+        (9, 11, True),
+        (9, 10, False),  # of fewer than 20 records one good one is enough
+        (1, 2, False),
+        (0, 3, True),
+        (0, 1, True),
+    ],
+)
+def test_the_share_and_how_few_records_say_something(rows: int, bad: int, is_stopped: bool) -> None:
+    assert is_mostly_bad(read(rows, bad), HALF) is is_stopped
+    assert not is_mostly_bad(read(rows, bad), replace(HALF, first_batch_max_ratio=1.0))
+    assert not is_mostly_bad(read(rows, bad), BadPolicy())
+    # A limit that the user has set decides alone.
+    assert not is_mostly_bad(read(rows, bad), replace(HALF, max_ratio=0.9))
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("records", ["quarantine", "rescue", "drop"])
+def test_nothing_is_committed_and_no_table_stays(tmp_path: Path, records: str) -> None:
+    """With rescue a line that is no object is still bad."""
+    flow = Flow(tmp_path)
+    write(flow.src / "a.ndjson", line(0) * 9 + b"oops\n" * 40)
+    before = tree(flow.src)
+    with pytest.raises(BadData) as stopped:
+        flow.run(bad=replace(HALF, records=records))
+    assert stopped.value.kind == "mostly_bad"
+    assert stopped.value.exit_code == 5
+    assert "mostly bad: 40 of 49 records" in str(stopped.value)
+    assert not flow.table.exists()
+    assert flow.quarantined() == []
+    assert tree(flow.src) == before
+    flow.run(bad=replace(HALF, records=records, first_batch_max_ratio=1.0))
+    assert ids(flow.table) == [0] * 9
+    assert len(flow.quarantined()) == (0 if records == "drop" else 40)
+
+
+def test_the_three_commonest_reasons_are_told_with_what_takes_them(tmp_path: Path) -> None:
+    flow = Flow(tmp_path, ddl="id BIGINT, a BIGINT, b BOOLEAN, c BIGINT, d BIGINT")
+    kinds = [(b'"a":"1"', 9), (b'"b":1', 8), (b'"c":1.0', 7), (b'"d":1.5', 1)]
+    write(flow.src / "a.ndjson", b"".join((b'{"id":0,' + field + b"}\n") * times for field, times in kinds))
+    with pytest.raises(BadData) as stopped:
+        flow.run(bad=HALF)
+    said = str(stopped.value).split("\n")
+    assert said[1:] == [
+        "  9 records: a BIGINT holds a number in a text (the first: a.ndjson line 1)",
+        "    --set schema.coerce.a=numbers_in_strings or --set bad_records.policy=rescue",
+        "  8 records: b BOOLEAN holds 0 or 1 (the first: a.ndjson line 10)",
+        "    --set schema.coerce.b=booleans_0_1 or --set bad_records.policy=rescue",
+        "  7 records: c BIGINT holds a whole number written as a float (the first: a.ndjson line 18)",
+        "    --set schema.coerce.c=integral_floats or --set bad_records.policy=rescue",
+        "  All at once: --set schema.coerce.a=numbers_in_strings --set schema.coerce.b=booleans_0_1"
+        " --set schema.coerce.c=integral_floats",
+        "To ingest it as it is: --set bad_records.first_batch_max_ratio=1",
+    ]
+
+
+def test_only_the_first_batch_of_a_pipeline_counts(tmp_path: Path) -> None:
+    flow = Flow(tmp_path).first_run()
+    write(flow.src / "b.ndjson", BAD * 30)
+    flow.run(bad=HALF)
+    assert (ids(flow.table), len(flow.quarantined())) == ([0, 1, 2], 30)
+
+
+def test_a_second_batch_that_is_bad_leaves_the_first_one_in(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    write_ids(flow.src / "a.ndjson", 0, 30)
+    write(flow.src / "b.ndjson", BAD * 30)
+    flow.run(bad=HALF, limits=Limits(max_files=1))
+    assert (ids(flow.table), len(flow.quarantined())) == (list(range(30)), 30)
+
+
+def test_a_table_that_the_run_did_not_make_stays(tmp_path: Path) -> None:
+    """It may be there for a reason; and a second pipeline's first batch stops like the first one's."""
+    flow = Flow(tmp_path).first_run()
+    second = replace(flow, pipeline="q", folder=tmp_path)
+    write(flow.src / "b.ndjson", BAD * 30)
+    with pytest.raises(BadData) as stopped:
+        second.run(bad=HALF, start_from=_after("a.ndjson"), reads_again=True)
+    assert stopped.value.kind == "mostly_bad"
+    assert ids(flow.table) == [0, 1, 2]
+    assert flow.open().fence("q") in (None, 0)
+
+
+def _after(name: str) -> Any:
+    from blizzard.core.recover import StartFrom
+
+    return StartFrom(after=name)
+
+
+def test_columns_that_the_batch_added_go_with_the_table(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    write(flow.src / "a.ndjson", b'{"id":1,"more":2}\n' + BAD * 30)
+    with pytest.raises(BadData) as stopped:
+        flow.run(bad=HALF, spec={"parsing": ParsePolicy(unknown=Unknown.REPORT)})
+    assert stopped.value.kind == "mostly_bad"
+    assert not flow.table.exists()
+
+
+def test_where_it_cannot_be_taken_back_the_empty_table_is_told(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    write(flow.src / "a.ndjson", BAD * 3)
+
+    @dataclass(frozen=True)
+    class Bucket:
+        place: DeltaRsPlace
+
+        def open(self) -> Any:
+            return self.place.open()
+
+        def create(self, pipeline: str) -> None:
+            self.place.create(pipeline)
+
+        def take_back(self, pipeline: str, run_id: str) -> bool:
+            del pipeline, run_id
+            return False
+
+    with pytest.raises(BadData):
+        flow.run(bad=HALF, place=Bucket(flow.place))
+    assert any("made is there, without a row" in warning for warning in flow.told.warnings)
+    write_ids(flow.src / "a.ndjson", 0, 3)
+    flow.run(bad=HALF)
+    assert ids(flow.table) == [0, 1, 2]
+
+
+# Taking a table back
+
+
+def test_a_log_with_a_commit_of_anybody_is_never_removed(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    flow.place.create("p")
+    write_foreign(flow.table, 7)
+    before = tree(flow.table)
+    assert not remove_unused_table(str(flow.table), "p", "r")
+    assert tree(flow.table) == before
+
+
+def test_a_log_in_which_another_pipeline_begins_is_never_removed(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    flow.place.create("other")
+    assert fence_app_id("other") != fence_app_id("p")
+    before = tree(flow.table)
+    assert not remove_unused_table(str(flow.table), "p", "r")
+    assert tree(flow.table) == before
+
+
+def test_files_of_others_stay(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    flow.place.create("p")
+    (flow.table / "x=1").mkdir()
+    for name in ("blizzard-r-00000001-0000-a.parquet", "x=1/blizzard-r-00000001-0000-b.parquet", "notes.txt"):
+        (flow.table / name).write_text("x")
+    assert remove_unused_table(str(flow.table), "p", "r")
+    assert list(tree(flow.table)) == ["notes.txt"]
+
+
+def test_a_log_that_cannot_be_put_back_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another driver made a new table in the moment in which the log was away."""
+    flow = Flow(tmp_path)
+    flow.place.create("p")
+    write_foreign(flow.table, 7)
+    rename = os.rename
+
+    def slow(old: str, new: str) -> None:
+        rename(old, new)
+        if new.rsplit("/", 1)[-1].startswith("_blizzard-unused-"):
+            write(flow.table / "_delta_log" / "00000000000000000000.json", b"{}\n")
+
+    monkeypatch.setattr("os.rename", slow)
+    with pytest.raises(Refused, match="_blizzard-unused-") as refused:
+        remove_unused_table(str(flow.table), "p", "r")
+    assert refused.value.kind == "log_rewritten"
