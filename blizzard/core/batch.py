@@ -84,6 +84,7 @@ def position_before(recovery: Resume | Fresh, identity: RunIdentity, *, version:
                     delta_version=fresh.on.delta_version,
                     schema_fingerprint=fresh.on.schema_fingerprint,
                 ),
+                chosen_before=before.chosen_before,
                 begun=before.begun,
                 seen=before.seen,
                 quarantine=ForQuarantine(head=before.quarantine.head),
@@ -173,6 +174,8 @@ def rolled_back_position(current: Position, plan: RollbackPlan, *, batch_id: str
     taken_back = (min(plan.superseded), max(plan.superseded)) if plan.superseded else None
     after = replace(
         after,
+        source=target.source,  # the marks mean nothing for other files
+        chosen_before=target.chosen_before,
         marks=target.marks,
         seen=target.seen,  # where listing begins goes back too
         on=replace(

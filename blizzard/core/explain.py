@@ -15,8 +15,9 @@ from blizzard.core.log import (
     rewrites_table,
     standings_of,
 )
+from blizzard.core.moments import moment_text
 from blizzard.core.paths import WORDS
-from blizzard.core.recover import ADOPTED, Fresh, Recovery, Resume
+from blizzard.core.recover import ADOPTED, Fresh, Recovery, Resume, StartFrom
 from blizzard.core.refuse import Refuse, describe_position
 
 
@@ -89,7 +90,9 @@ def _decision(recovery: Recovery) -> str:
         case Fresh(start_from=start_from, marks=marks):
             if start_from == ADOPTED:
                 return "Decision: begin where the Rust program stopped."
-            mark = marks.last_committed_file
+            mark, start = marks.last_committed_file, StartFrom.parse(start_from or "")
+            if start is not None and start.since_ms is not None:
+                return f"Decision: begin with the files that were changed at {moment_text(start.since_ms)} or later."
             return f"Decision: begin {'at the first file' if mark is None else f'after the file {mark}'}."
         case Refuse(kind=kind, message=message):
             return f"Decision: refuse ({kind}). {message}"

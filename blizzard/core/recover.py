@@ -26,40 +26,62 @@ from blizzard.core.log import (
     rewrites_table,
     standings_of,
 )
+from blizzard.core.moments import moment_text, parse_moment
 from blizzard.core.newer import refuse_newer
-from blizzard.core.overlap import may_overlap
+from blizzard.core.overlap import may_change_to, may_overlap
 from blizzard.core.paths import Path
 from blizzard.core.position import Marks, Position
 from blizzard.core.readers import find_reader, refuse_second_reader
-from blizzard.core.refuse import Refuse, describe_position, describe_source, import_commands, options_of
+from blizzard.core.refuse import (
+    Refuse,
+    choose_command,
+    describe_position,
+    describe_source,
+    import_commands,
+    options_of,
+)
 from blizzard.core.types import SourceIdentity
 
 # Instead of a StartFrom, in a position that came from another table, or from another program.
 IMPORTED = "import"
 ADOPTED = "adopt"
+_DATE = "date:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartFrom:
-    """Where a pipeline begins, as the user says. `after` None: at the first file, unless it `adopts` the position of
-    another program. `adopted` is that position, once it is found."""
+    """Where a pipeline begins, as the user says: after a name; or at the first file, unless it `adopts` the position of
+    another program. `adopted` is that position, once it is found. Files that were changed before `since_ms` are never
+    read."""
 
     after: str | None = None
+    since_ms: int | None = None
     adopts: bool = False
     adopted: Marks | None = None
 
     def __str__(self) -> str:
         if self.adopts:
             return ADOPTED
+        if self.since_ms is not None:
+            return f"{_DATE}{moment_text(self.since_ms)}"
         return "beginning" if self.after is None else f"after:{self.after}"
 
     @staticmethod
     def parse(text: str) -> StartFrom | None:
-        """Reads what __str__ or a user wrote. None if it is neither form."""
+        """Reads what __str__ or a user wrote. None if it is none of the forms."""
         if text == "beginning":
             return StartFrom(after=None)
+        if text.startswith(_DATE):
+            since_ms = parse_moment(text.removeprefix(_DATE))
+            return None if since_ms is None else StartFrom(since_ms=since_ms)
         name = text.removeprefix("after:")
         return StartFrom(after=name) if name and name != text else None
+
+
+def since_ms_of(position: Position) -> int | None:
+    """The moment that the pipeline began at, if it began at one: files that were changed before it are never read."""
+    start = StartFrom.parse(position.begun.start_from or "")
+    return None if start is None else start.since_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,7 +372,12 @@ def _check_start(position: Position, source: SourceIdentity | None, start_from: 
 
 def _other_source(position: Position, source: SourceIdentity) -> Refuse:
     goes_on = options_of(position.pipeline, position.source, given=source)
-    if may_overlap(position.source, source):
+    if may_change_to(position.source, source):
+        way_out = (
+            f"Go on with what it reads: {goes_on}. Or change what it reads, and say what becomes of the files that its"
+            f" mark has passed: {choose_command(position.pipeline, source)}"
+        )
+    elif may_overlap(position.source, source):
         way_out = f"Go on with what it reads: {goes_on}"
     else:
         way_out = (

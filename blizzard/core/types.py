@@ -10,8 +10,21 @@ from functools import reduce
 from typing import overload
 
 from blizzard.core.kinds import Kind
+from blizzard.core.left_out import NONE_LEFT_OUT, LeftOut
 from blizzard.core.observed import Observations
 from blizzard.core.tally import NOTHING, Tally
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Which of the files that match the pattern are read. The times are those of the last change, by the store."""
+
+    modified_after_ms: int | None = None  # changed then or later
+    modified_before_ms: int | None = None  # changed before that
+    ignore: tuple[str, ...] = ()  # globs of names, sorted: `*.tmp` in any folder, `staging/` a whole folder
+
+
+NO_FILTERS = Filters()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,8 +32,9 @@ class SourceIdentity:
     """Which files a pipeline reads. The mark of one source means nothing for another."""
 
     root: str  # normalised: file:///data/events, s3://bucket/prefix
-    pattern: str
+    pattern: str  # a glob, or the name of a default (core/patterns.py)
     marks_per: str | None = None  # each value of this folder key has its own mark: region for region=eu/…
+    filters: Filters = NO_FILTERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +50,7 @@ class SourceFile:
 class Listing(Sequence[SourceFile]):
     """Listed files, sorted by name. Kept in columns: a million files take a quarter of the memory."""
 
-    __slots__ = ("_etags", "_paths", "_seen_ms", "_sizes", "asides")
+    __slots__ = ("_etags", "_paths", "_seen_ms", "_sizes", "asides", "left_out")
 
     def __init__(
         self,
@@ -45,8 +59,10 @@ class Listing(Sequence[SourceFile]):
         etags: array[int] | list[str],
         seen_ms: array[int],
         asides: Iterable[str] = (),
+        left_out: LeftOut = NONE_LEFT_OUT,
     ) -> None:
         self.asides = tuple(asides)  # files that a process hid before it died
+        self.left_out = left_out  # what is there beside them
         order = sorted(range(len(paths)), key=paths.__getitem__)  # code points sort like the bytes of valid UTF-8
         self._paths = [paths[i] for i in order]
         self._sizes = array("q", (sizes[i] for i in order))

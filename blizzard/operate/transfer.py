@@ -234,7 +234,7 @@ def _require_fit(
             f"{plan.files[0]['path']}, which a later sequence added, is part of it. To remove what came later and put"
             f" the position back, in one commit: blizzard checkpoint rollback --to {position.sequence} --yes",
         )
-    missing = check_sources(plan, list_source(location_of(position.source, source_access)))
+    missing = check_sources(plan, list_source(location_of(position, source_access)))
     if missing is not None:
         raise Refused(missing.message, kind=missing.kind)
     return plan.removed_path

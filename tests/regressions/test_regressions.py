@@ -15,7 +15,7 @@ import pytest
 
 from blizzard.cli.main import main
 from blizzard.config.request import parse_start_from
-from blizzard.core.overlap import DEFAULT_PATTERN
+from blizzard.core.patterns import DEFAULT, DEFAULT_GLOB
 from blizzard.core.recover import StartFrom
 from blizzard.core.types import SourceIdentity
 from blizzard.errors import BadFile, BlizzardError, ConfigError, Temporary
