@@ -161,9 +161,7 @@ def decode_json(app_id: str) -> dict[str, Any]:
 def _version_of(position: Position) -> int:
     """3 if an older release would misread the position, else 2, which older releases read."""
     reads_chosen_files = (
-        position.source.filters != NO_FILTERS
-        or bool(position.chosen_before)
-        or (position.begun.start_from or "").startswith("date:")
+        position.source.filters != NO_FILTERS or bool(position.chosen_before) or position.begun.since_ms is not None
     )
     return 3 if reads_chosen_files else 2
 
@@ -196,6 +194,7 @@ def _position_to_json(position: Position) -> dict[str, Any]:
         "file_versions": versions,
         "schema_fingerprint": _fingerprints(position.on),
         "start_from": position.begun.start_from,
+        **({} if position.begun.since_ms is None else {"since_ms": position.begun.since_ms}),
         "pending_quarantine": list(position.quarantine.pending),
         "replayed": dict(position.quarantine.replayed),
         "rolled_back": None if position.quarantine.rolled_back is None else list(position.quarantine.rolled_back),
@@ -257,7 +256,7 @@ _V2_FIELDS = frozenset(
         *("pending_quarantine", "replayed", "rolled_back", "held_back", "list_from", "relist_watermark_ms"),
         *("relist_names", "young_names", "prefix_marks", "late_from_ms", "cleaned_through", "cleaning_through"),
         *("settled_names", "names_compared_ms", "quarantine_head", "reads_again", "checksum"),
-        "chosen_before",
+        *("chosen_before", "since_ms"),
     ]
 )
 
@@ -292,7 +291,11 @@ def _decode_v2(fields: dict[str, Any]) -> Position:
             removed_path=text(fields, "removed_path") if "removed_path" in fields else None,
             settings_fingerprint=settings_fingerprint if has_settings else None,
         ),
-        begun=Begun(start_from=text_or_none(fields, "start_from"), reads_again=flag(fields, "reads_again")),
+        begun=Begun(
+            start_from=text_or_none(fields, "start_from"),
+            since_ms=integer(fields, "since_ms") if "since_ms" in fields else None,
+            reads_again=flag(fields, "reads_again"),
+        ),
         seen=_seen(fields),
         quarantine=ForQuarantine(
             pending=_names_below(fields, "pending_quarantine"),

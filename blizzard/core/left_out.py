@@ -1,6 +1,7 @@
 """Files that are in the folder of a source and are not read: they match no pattern, or a filter leaves them out.
 
-They are counted by suffix as a listing passes them, so that a person sees that they are there. Hidden names never count.
+They are counted by suffix as a listing passes them, so that a person sees that they are there. Hidden names are not
+counted.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class LeftOut:
 
     @property
     def sentence(self) -> str:
-        return f"{count(self.unmatched, 'file')} {'matches' if self.unmatched == 1 else 'match'} no pattern: {self.kinds}"
+        return (
+            f"{count(self.unmatched, 'file')} {'matches' if self.unmatched == 1 else 'match'} no pattern: {self.kinds}"
+        )
 
     @property
     def way_to_read(self) -> str:

@@ -125,6 +125,8 @@ class Begun:
     """How the pipeline came to this table."""
 
     start_from: str | None = None  # beginning, after:NAME, date:…, import or adopt; None: the user did not say
+    # Files that were changed before this moment are never read. It stays when the position is imported.
+    since_ms: int | None = None
     # The user allowed (--reads-again) that another pipeline of this table has read the same files.
     reads_again: bool = False
 

@@ -78,12 +78,6 @@ class StartFrom:
         return StartFrom(after=name) if name and name != text else None
 
 
-def since_ms_of(position: Position) -> int | None:
-    """The moment that the pipeline began at, if it began at one: files that were changed before it are never read."""
-    start = StartFrom.parse(position.begun.start_from or "")
-    return None if start is None else start.since_ms
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resume:
     """Go on from this position. `version` is its commit, or the Delta checkpoint that holds it."""
@@ -105,6 +99,7 @@ class Fresh:
     marks: Marks
     start_from: str | None
     reads_again: bool = False
+    since_ms: int | None = None
     path: Path = Path.FRESH
 
 
@@ -266,7 +261,7 @@ def _fresh(start_from: StartFrom | None, reads_again: bool) -> Fresh:
     if start_from is None:
         return Fresh(marks=Marks(), start_from=None, reads_again=reads_again)
     position = start_from.adopted or Marks(last_committed_file=start_from.after)
-    return Fresh(marks=position, start_from=str(start_from), reads_again=reads_again)
+    return Fresh(marks=position, start_from=str(start_from), reads_again=reads_again, since_ms=start_from.since_ms)
 
 
 def _position_of(commit: CommitFacts, pipeline: str) -> Position | Refuse:
@@ -366,11 +361,11 @@ def _check_start(position: Position, source: SourceIdentity | None, start_from: 
             ),
         )
     if source is not None and source != position.source:
-        return _other_source(position, source)
+        return refuse_other_source(position, source)
     return None
 
 
-def _other_source(position: Position, source: SourceIdentity) -> Refuse:
+def refuse_other_source(position: Position, source: SourceIdentity) -> Refuse:
     goes_on = options_of(position.pipeline, position.source, given=source)
     if may_change_to(position.source, source):
         way_out = (

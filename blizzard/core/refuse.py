@@ -52,11 +52,15 @@ def _some(names: Iterable[str]) -> str:
 
 def describe_source(source: SourceIdentity) -> str:
     marks = f", marks per {source.marks_per}" if source.marks_per is not None else ""
-    filters = "".join(f", {key} {value}" for key, value in settings_of(source).items() if key in _FILTER_KEYS)
+    filters = "".join(f", {key} {value}" for key, value in filters_shown(source).items())
     return f"{source.root} ({word_for(source.pattern)}{marks}{filters})"
 
 
 _FILTER_KEYS = ("modified_after", "modified_before", "ignore")
+
+
+def filters_shown(source: SourceIdentity) -> dict[str, str]:
+    return {key: value for key, value in settings_of(source).items() if key in _FILTER_KEYS}
 
 
 def settings_of(source: SourceIdentity) -> dict[str, str]:
@@ -77,7 +81,12 @@ def options_of(pipeline: str, source: SourceIdentity, *, given: SourceIdentity |
     if source == given:
         return shlex.join(["--pipeline", pipeline])
     wanted, is_given = settings_of(source), settings_of(given) if given is not None else {}
-    if given is not None and given.pattern in DEFAULTS and source.pattern in DEFAULTS and given.pattern != source.pattern:
+    if (
+        given is not None
+        and given.pattern in DEFAULTS
+        and source.pattern in DEFAULTS
+        and given.pattern != source.pattern
+    ):
         wanted = {"pattern": word_for(source.pattern), **wanted}  # somebody has set the other default by its name
     words = ["--source", source.root]
     for key, value in wanted.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import overload
 
@@ -22,6 +22,10 @@ class Filters:
     modified_after_ms: int | None = None  # changed then or later
     modified_before_ms: int | None = None  # changed before that
     ignore: tuple[str, ...] = ()  # globs of names, sorted: `*.tmp` in any folder, `staging/` a whole folder
+
+    def since(self, ms: int | None) -> Filters:
+        """These, and only files that were changed then or later."""
+        return self if ms is None else replace(self, modified_after_ms=max(ms, self.modified_after_ms or 0))
 
 
 NO_FILTERS = Filters()

@@ -50,7 +50,7 @@ def _in_scope(source: SourceLocation, scope: Scope, chosen: Chosen) -> Iterator[
         return
     for name in scope.also:
         # The names come from the log: ask only for names that a listing would show.
-        file = store.stat(name) if chosen.matches(name) and not chosen.ignores(name) else None
+        file = store.stat(name) if chosen.takes_name(name) else None
         if file is not None:
             yield file
     if marks_per is not None and store.paging is not None:
@@ -96,12 +96,11 @@ def _wanted(
 ) -> Iterator[SourceFile]:
     for file in files:
         name = file.path
-        if not chosen.matches(name):
-            if not chosen.is_hidden(name):
-                left_out.add_unmatched(name)
-            continue
         if not chosen.takes(file):
-            left_out.filtered += 1
+            if chosen.matches(name):
+                left_out.filtered += 1
+            elif not chosen.is_hidden(name):
+                left_out.add_unmatched(name)
             continue
         if "\ufffd" in name or "\0" in name:
             raise BadFile(

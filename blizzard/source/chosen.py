@@ -19,6 +19,7 @@ from blizzard.errors import ConfigError
 from blizzard.source.uri import SourceLocation
 from blizzard.store.uri import is_local
 
+NS_PER_MS = 1_000_000
 _FLAGS = glob.GLOBSTAR | glob.BRACE | glob.DOTGLOB | glob.FORCEUNIX | glob.CASE
 # Says the same as the glob of the default pattern, and is several times faster.
 _DEFAULT = re.compile(
@@ -27,16 +28,31 @@ _DEFAULT = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class _Rule:
+    """One choice of files."""
+
     pattern: re.Pattern[str]
     ignored: re.Pattern[str] | None
     filters: Filters
+
+    def takes_name(self, name: str) -> bool:
+        return self.pattern.match(name) is not None and not self.ignores(name)
+
+    def ignores(self, name: str) -> bool:
+        return self.ignored is not None and self.ignored.match(name) is not None
+
+    def takes_time(self, modified_ms: int) -> bool:
+        after_ms, before_ms = self.filters.modified_after_ms, self.filters.modified_before_ms
+        return (after_ms is None or modified_ms >= after_ms) and (before_ms is None or modified_ms < before_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The files that one of the rules takes. There is one rule, unless two choices are compared."""
+
+    rules: tuple[_Rule, ...]
     only: str | None
     is_local: bool
-
-    def matches(self, name: str) -> bool:
-        """Whether the pattern takes a file of this name, if it is not hidden."""
-        return not self.is_hidden(name) and self.pattern.match(name) is not None
 
     def is_hidden(self, name: str) -> bool:
         """Some stores list an object for a folder. Its name ends with a slash."""
@@ -44,30 +60,38 @@ class Chosen:
             return True
         return name != self.only and (name[:1] in "_." or "/_" in name or "/." in name)
 
-    def ignores(self, name: str) -> bool:
-        return self.ignored is not None and self.ignored.match(name) is not None
+    def matches(self, name: str) -> bool:
+        """Whether a pattern matches the name. A filter may still leave it out."""
+        return not self.is_hidden(name) and any(rule.pattern.match(name) is not None for rule in self.rules)
 
-    def is_in_time(self, modified_ms: int) -> bool:
-        after_ms, before_ms = self.filters.modified_after_ms, self.filters.modified_before_ms
-        return (after_ms is None or modified_ms >= after_ms) and (before_ms is None or modified_ms < before_ms)
+    def takes_name(self, name: str) -> bool:
+        """Whether a file of this name belongs to the source, if its time does."""
+        return not self.is_hidden(name) and any(rule.takes_name(name) for rule in self.rules)
+
+    def ignores_folder(self, path: str) -> bool:
+        return all(rule.ignores(f"{path}/") for rule in self.rules)
 
     def takes(self, file: SourceFile) -> bool:
-        """Whether the file belongs to the source."""
-        return self.matches(file.path) and not self.ignores(file.path) and self.is_in_time(self.modified_ms(file))
+        """Whether the file belongs to the source. On local disk its time is not `seen_ms`, which moves when a file is
+        renamed or its rights change."""
+        modified_ms = int(file.etag) // NS_PER_MS if self.is_local else file.seen_ms
+        return self.takes_at(file.path, modified_ms)
 
-    def modified_ms(self, file: SourceFile) -> int:
-        """On local disk not `seen_ms`, which moves when a file is renamed or its rights change."""
-        return int(file.etag) // 1_000_000 if self.is_local else file.seen_ms
+    def takes_at(self, name: str, modified_ms: int) -> bool:
+        return not self.is_hidden(name) and any(
+            rule.takes_name(name) and rule.takes_time(modified_ms) for rule in self.rules
+        )
 
 
-def chosen_by(source: SourceLocation) -> Chosen:
-    return Chosen(
-        pattern=compile_pattern(source.identity.pattern),
-        ignored=compile_ignored(source.filters.ignore) if source.filters.ignore else None,
-        filters=source.filters,
-        only=source.only,
-        is_local=is_local(source.root),
-    )
+def chosen_by(source: SourceLocation, *others: SourceLocation) -> Chosen:
+    """What the source chooses; and what others at the same place choose."""
+    rules = (_rule(one.identity.pattern, one.filters) for one in (source, *others))
+    return Chosen(rules=tuple(rules), only=source.only, is_local=is_local(source.root))
+
+
+def _rule(pattern: str, filters: Filters) -> _Rule:
+    ignored = compile_ignored(filters.ignore) if filters.ignore else None
+    return _Rule(pattern=compile_pattern(pattern), ignored=ignored, filters=filters)
 
 
 @lru_cache(maxsize=8)
@@ -84,10 +108,9 @@ def compile_ignored(globs: tuple[str, ...]) -> re.Pattern[str]:
     end it is about a folder, and all that is in it."""
     regexes = []
     for text in globs:
-        folder = text.rstrip("/") if text.endswith("/") else None
-        if folder is not None:
-            text = f"{folder}/**" if "/" in folder else f"**/{folder}/**"
-        regexes += _regexes(text, _FLAGS | glob.MATCHBASE, "source.ignore")
+        folder = text.rstrip("/")
+        below = f"{folder}/**" if "/" in folder else f"**/{folder}/**"
+        regexes += _regexes(below if text.endswith("/") else text, _FLAGS | glob.MATCHBASE, "source.ignore")
     return re.compile("|".join(regexes))
 
 

@@ -17,7 +17,7 @@ from blizzard.core.names import is_below, is_name
 from blizzard.core.types import Listing, SourceFile, seen_since
 from blizzard.errors import BadFile, ConfigError, Temporary
 from blizzard.source.buckets import list_bucket
-from blizzard.source.chosen import Chosen, chosen_by
+from blizzard.source.chosen import NS_PER_MS, Chosen, chosen_by
 from blizzard.source.uri import SourceLocation
 from blizzard.store.aside import name_before
 from blizzard.store.local import seen_ms_of
@@ -44,7 +44,7 @@ def list_source(source: SourceLocation, scope: Scope = EVERYTHING, chosen: Chose
             if info is None:
                 asides.append(path)
                 continue
-            if not chosen.is_in_time(info.st_mtime_ns // 1_000_000):
+            if not chosen.takes_at(path, info.st_mtime_ns // NS_PER_MS):
                 left_out.filtered += 1
                 continue
             paths.append(path)
@@ -64,7 +64,7 @@ def find_listed(source: SourceLocation, name: str) -> SourceFile | None:
     """One file as it is now, if a listing of the source would show it. For names from the log, which may be any text:
     the name is checked before the store is asked."""
     chosen = chosen_by(source)
-    if not is_name(name) or not chosen.matches(name) or chosen.ignores(name):
+    if not is_name(name) or not chosen.takes_name(name):
         return None
     if is_local(source.root) and not _is_in_own_folder(source.root, name):
         return None
@@ -99,24 +99,24 @@ def _walk(
             path = prefix + entry.name
             if entry.name[0] in "_." and path != chosen.only:
                 hidden = name_before(path) if entry.name.endswith(".aside") else None
-                if hidden is not None and chosen.matches(hidden) and not chosen.ignores(hidden):
+                if hidden is not None and chosen.takes_name(hidden):
                     yield path, None
                 continue
             if entry.is_dir():
                 yield from _walk_folder(root, path, entry, chosen, left_out)
-            elif not chosen.matches(path):
-                left_out.add_unmatched(path)
-            elif chosen.ignores(path):
+            elif chosen.takes_name(path):
+                yield path, _stat(entry, path)
+            elif chosen.matches(path):
                 left_out.filtered += 1
             else:
-                yield path, _stat(entry, path)
+                left_out.add_unmatched(path)
 
 
 def _walk_folder(
     root: str, path: str, entry: os.DirEntry[str], chosen: Chosen, left_out: LeftOutCount
 ) -> Iterator[tuple[str, os.stat_result | None]]:
     if entry.is_symlink():
-        if chosen.ignores(path + "/"):
+        if chosen.ignores_folder(path):
             return
         raise BadFile(
             f"{entry.path} is a link to a folder: following it could read files twice, or without end."
@@ -127,7 +127,7 @@ def _walk_folder(
     for file in _walk(root, path + "/", chosen, left_out):
         inside += 1
         yield file
-    if not inside and chosen.matches(path) and not chosen.ignores(path) and not chosen.ignores(path + "/"):
+    if not inside and chosen.takes_name(path) and not chosen.ignores_folder(path):
         raise BadFile(
             f"{os.path.join(root, path)} is a folder with the name of a data file and holds none."
             f" Remove it, or narrow source.pattern.",

@@ -23,7 +23,6 @@ from blizzard.core.patterns import (
     pattern_of,
 )
 from blizzard.core.position import Position
-from blizzard.core.recover import since_ms_of
 from blizzard.core.types import NO_FILTERS, Filters, SourceIdentity
 from blizzard.errors import ConfigError
 from blizzard.store import open_store
@@ -57,13 +56,7 @@ class SourceLocation:
 
     def reading(self, identity: SourceIdentity, since_ms: int | None = None) -> SourceLocation:
         """The same place, but the files that this identity chooses."""
-        return replace(self, identity=identity, filters=filters_since(identity.filters, since_ms), by_default=False)
-
-
-def filters_since(filters: Filters, since_ms: int | None) -> Filters:
-    if since_ms is None:
-        return filters
-    return replace(filters, modified_after_ms=max(since_ms, filters.modified_after_ms or 0))
+        return replace(self, identity=identity, filters=identity.filters.since(since_ms), by_default=False)
 
 
 def locate_source(
@@ -104,7 +97,7 @@ def location_of(position: Position, access: Access = NO_ACCESS) -> SourceLocatio
     """The source that a position belongs to."""
     root = locate(position.source.root, what="source")
     location = SourceLocation(root=root, identity=position.source, access=access)
-    return location.reading(position.source, since_ms_of(position))
+    return location.reading(position.source, position.begun.since_ms)
 
 
 def _exists(path: str, access: Access) -> bool:
