@@ -95,7 +95,12 @@ def _current(assembly: Assembly, table: DeltaRsTable) -> Position:
     """The newest position of the pipeline; without a name, of the one pipeline that reads this folder."""
     pipeline = assembly.request.pipeline or _reader(assembly, table)
     scan_commits = assembly.config.checkpoint.scan_commits
-    recovery = decide_start(table, pipeline=pipeline, source=None, scan_commits=scan_commits)
+    try:
+        recovery = decide_start(table, pipeline=pipeline, source=None, scan_commits=scan_commits)
+    except Refused as e:
+        if e.kind != Kind.TABLE_HAS_DATA:
+            raise
+        raise no_position(pipeline) from e
     if isinstance(recovery, Fresh):
         raise no_position(pipeline)
     return recovery.position

@@ -40,9 +40,9 @@ from blizzard.run.recover import Start, decide_again
 from blizzard.run.settings import RunSettings
 
 NO_FILE_MATCHES = "no file of the source matches its pattern"
-ALL_LEFT_OUT = (
-    "match the pattern, but source.ignore, source.modified_after, source.modified_before or the date that the pipeline"
-    " began at leaves all of them out"
+_ALL_LEFT_OUT = (
+    "of the source, and source.ignore, source.modified_after, source.modified_before or the date that the pipeline"
+    " began at leaves all of that out"
 )
 _DONE = {
     "ingest": "read now",
@@ -161,8 +161,8 @@ def check_matches(emit: Emit, listed: Listed, source: SourceIdentity) -> None:
     left_out = listed.left_out
     if not listed.files and left_out.unmatched and not left_out.filtered:
         raise ConfigError(
-            f"no file of {source.root} matches the pattern {glob_of(source.pattern)}: {left_out.sentence}. Nothing was"
-            f" read; {left_out.way_to_read}",
+            f"no file of {source.root} matches the pattern {glob_of(source.pattern)}. What is there:"
+            f" {left_out.kinds}. Nothing was read; {left_out.way_to_read}",
             kind=Kind.NO_FILE_MATCHES,
         )
     if not listed.files:
@@ -173,7 +173,7 @@ def check_matches(emit: Emit, listed: Listed, source: SourceIdentity) -> None:
 
 def _nothing_listed(listed: Listed) -> str:
     filtered = listed.left_out.filtered
-    return f"{count(filtered, 'file')} {ALL_LEFT_OUT}" if filtered else NO_FILE_MATCHES
+    return f"the pattern matches {count(filtered, 'file')} {_ALL_LEFT_OUT}" if filtered else NO_FILE_MATCHES
 
 
 def check_start_from(start_from: StartFrom | None, listing: Sequence[SourceFile]) -> None:
