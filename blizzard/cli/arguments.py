@@ -76,7 +76,8 @@ def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--start-from",
         metavar="WHERE",
-        help="where a new pipeline begins on a table that already has data: 'beginning' or 'after:NAME'",
+        help="where a new pipeline begins: 'beginning', 'after:NAME', or 'date:2026-01-31' (with files changed since"
+        " then); needed on a table that already has data",
     )
     parser.add_argument(
         "--adopt",

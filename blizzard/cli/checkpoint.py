@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from blizzard.cli.context import ingesting, looking
 from blizzard.cli.output import output_of, print_file
 from blizzard.cli.show import time_text
+from blizzard.core.choose import Change, names_of, refuse_change
 from blizzard.core.kinds import Kind
-from blizzard.errors import ConfigError
+from blizzard.core.patterns import word_for
+from blizzard.core.refuse import describe_source, filters_shown
+from blizzard.core.types import SourceFile
+from blizzard.errors import ConfigError, Refused
 from blizzard.operate import positions, transfer
-from blizzard.operate.rollback import Rollback, apply_rollback, prepare_rollback
-from blizzard.operate.status import checkpoints, newest_payloads, payload_of
+from blizzard.operate.choose import apply_choice, plan_choice
+from blizzard.operate.rollback import Rollback, apply_rollback, list_for, prepare_rollback
+from blizzard.operate.status import checkpoints, find_position, newest_payloads, payload_of
 from blizzard.quarantine import contents
 from blizzard.run.assemble import Assembly
 from blizzard.service.progress import TerminalProgress
@@ -86,6 +91,46 @@ def _edit(options: argparse.Namespace) -> int:
     return 0
 
 
+def _choose(options: argparse.Namespace) -> int:
+    with ingesting(options, TerminalProgress().see) as assembly:
+        table, output = assembly.open_for_commit(), output_of(options)
+
+        def plan() -> Change:
+            return plan_choice(assembly, table)
+
+        change = plan()
+        shown = _shown_choice(change, options.below)
+        if not change.changes_anything:
+            done = f"pipeline {change.before.pipeline} reads {describe_source(change.source)} already"
+            output.result(shown | {"done": False}, [done])
+            return 0
+        refusal = refuse_change(change, options.below)
+        if refusal is not None:
+            raise Refused(refusal.message, kind=refusal.kind)
+        if not options.yes:
+            output.result(shown | {"done": False}, change.sentences)
+            raise ConfigError("nothing was changed: add --yes to do it", kind=Kind.NOT_CONFIRMED)
+        sequence, version = apply_choice(assembly, table, change, options.below, plan)
+    done = f"done: sequence {sequence}, version {version}"
+    output.result(shown | {"done": True, "sequence": sequence, "delta_version": version}, [*change.sentences, done])
+    return 0
+
+
+def _shown_choice(change: Change, below: str | None) -> dict[str, Any]:
+    return {
+        "pipeline": change.before.pipeline,
+        "source": change.source.root,
+        "pattern": word_for(change.source.pattern),
+        "filters": filters_shown(change.source),
+        "start_from": change.begun.start_from,
+        "below": below,
+        "below_files": names_of(change.passed),
+        "known_files": change.known,
+        "ahead_files": change.ahead,
+        "no_longer_chosen_files": change.unread,
+    }
+
+
 def _export(options: argparse.Namespace) -> int:
     with looking(options) as assembly:
         content = transfer.export_position(assembly.open_table(), options.pipeline, sequence=options.sequence)
@@ -127,14 +172,20 @@ def _rollback(options: argparse.Namespace) -> int:
 
 
 def _roll_back(options: argparse.Namespace, assembly: Assembly) -> int:
-    table, source, output = assembly.open_for_commit(), assembly.source, output_of(options)
+    table, output = assembly.open_for_commit(), output_of(options)
     pipeline, scan_commits = assembly.pipeline_of(table), assembly.config.checkpoint.scan_commits
+    source = assembly.on(table, pipeline).source
+    target = find_position(table, pipeline, options.to)
+
+    def listing() -> Sequence[SourceFile]:
+        return list_for(source.location, target)
+
     rollback = prepare_rollback(
         table,
         pipeline=pipeline,
         source=source.identity,
         to=options.to,
-        listing=source.list(),
+        listing=listing(),
         with_schema=options.with_schema,
         scan_commits=scan_commits,
     )
@@ -148,7 +199,7 @@ def _roll_back(options: argparse.Namespace, assembly: Assembly) -> int:
         table,
         rollback,
         assembly.quarantine,
-        list_source=source.list,
+        list_source=listing,
         scan_commits=scan_commits,
         clock=assembly.clock,
         emit=assembly.emit,
@@ -171,6 +222,7 @@ def _shown(rollback: Rollback, pipeline: str, to: int) -> dict[str, Any]:
 
 
 _ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "choose": _choose,
     "export": _export,
     "import": _import,
     "list": _list,

@@ -18,6 +18,11 @@ next run reads the same slices again. One commit does both, under the pipeline's
 removed the later rows, only the position goes back. Refused if a file of these commits was rewritten since (OPTIMIZE,
 DELETE, MERGE), or if a source file is gone or has changed."""
 
+_CHOOSE_HELP = """Make a pipeline read the files that --pattern and the keys source.ignore, source.modified_after and
+source.modified_before choose. Give all that shall hold from now on: a filter that is not given is taken away. Without a
+pattern, one of the default patterns stays as it is. What was read before stays in the table and is not read again.
+Takes the pipeline's next sequence."""
+
 
 def add_checkpoint_actions(actions: Any) -> None:
     show = actions.add_parser("show", help="show the newest position, or that of one sequence, decoded")
@@ -68,6 +73,25 @@ def add_checkpoint_actions(actions: Any) -> None:
             )
         edit.add_argument("--yes", action="store_true", help="do it; without this, only say what would be done")
         edit.add_argument("--json", action="store_true", help="as one JSON object")
+
+    choose = actions.add_parser(
+        "choose",
+        help="change which files a pipeline reads: its pattern, its filters, the date it begins at",
+        description=_CHOOSE_HELP,
+    )
+    add_ingest_arguments(choose)
+    choose.add_argument(
+        "--pattern",
+        metavar="GLOB",
+        help="the new pattern: a glob below the folder, or default-2, which new pipelines get",
+    )
+    choose.add_argument(
+        "--below",
+        choices=("ingest", "skip"),
+        help="what becomes of files that are chosen now and that the mark has passed: read once, or left out for good",
+    )
+    choose.add_argument("--yes", action="store_true", help="do it; without this, only say what would be done")
+    choose.add_argument("--json", action="store_true", help="as one JSON object")
 
     rollback = actions.add_parser(
         "rollback",

@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from blizzard.cli.context import ingesting, looking
 from blizzard.cli.output import output_of
+from blizzard.cli.show import left_out_rows
 from blizzard.core.audit import Audit
 from blizzard.core.lists import count, some
 from blizzard.errors import BadData, Refused
@@ -73,6 +74,8 @@ def _audit_lines(found: Audit, problems: Collection[str]) -> Iterator[str]:
         names = [str(item) for item in getattr(found, name)]
         if names:
             yield f"{'!' if name in problems else ' '} {len(names):,} {words}: {some(names)}"
+    for _, text in left_out_rows(found.unmatched_by_suffix, found.filtered):
+        yield f"  not part of the source: {text}"
     others = sorted({other for pipelines in found.read_by_others.values() for other in pipelines})
     if others:
         yield f"  the other pipelines: {', '.join(others)}"

@@ -13,6 +13,7 @@ from blizzard.cli.context import ingesting, looking
 from blizzard.cli.output import output_of, print_line, table_lines
 from blizzard.cli.trial_lines import trial_lines
 from blizzard.core.kinds import Kind
+from blizzard.core.left_out import LeftOut
 from blizzard.core.lists import count, some
 from blizzard.core.paths import WORDS
 from blizzard.errors import BadData, ConfigError, Refused
@@ -47,7 +48,7 @@ def _plan(options: argparse.Namespace) -> int:
         shown = preview(assembly, assembly.open(), slots=slots, validation=validation)
     output, code = output_of(options), shown.get("exit_code", 0)
     if code:
-        refused = BadData if code == BadData.exit_code else Refused
+        refused = {BadData.exit_code: BadData, ConfigError.exit_code: ConfigError}.get(code, Refused)
         return output.failure(shown, refused(shown["error"], kind=shown["error_kind"]))
     output.result(shown, _plan_lines(shown))
     stops = shown.get("validation", {}).get("stops")
@@ -89,12 +90,16 @@ def _plan_lines(shown: dict[str, Any]) -> Iterator[str]:
 def _plan_rows(shown: dict[str, Any]) -> Iterable[tuple[str, str]]:
     yield "pipeline", shown["pipeline"]
     yield "table", shown["table"] + (" (to be created)" if shown["creates_table"] else "")
+    yield "source", f"{shown['source']}  {shown['pattern']}"
+    if shown["filters"]:
+        yield "filters", ", ".join(f"{key} {value}" for key, value in shown["filters"].items())
     yield "next start", WORDS[shown["recovery"]].status
     marks = [shown["mark"], *shown["prefix_marks"].values()]
     yield "mark", ", ".join(mark for mark in marks if mark is not None) or "-"
     if shown["listed_all"] and not shown["listed_files"]:
-        yield "source", "no file matches the pattern"
+        yield "listed", "no file matches the pattern"
     yield "backlog", f"{count(shown['backlog_files'], 'file')}, {shown['backlog_bytes']:,} bytes"
+    yield from left_out_rows(shown["unmatched_by_suffix"], shown["filtered_files"])
     for kind in ("late", "rewritten", "unclear", "held"):
         names = list(shown[f"{kind}_files"])
         if names:
@@ -117,6 +122,14 @@ def _plan_rows(shown: dict[str, Any]) -> Iterable[tuple[str, str]]:
         yield "renews", "the position is committed once more, without data"
     if not shown["first_batch"]:
         yield "batches", "none: there is nothing to read"
+
+
+def left_out_rows(by_suffix: Mapping[str, int], filtered: int) -> Iterable[tuple[str, str]]:
+    left_out = LeftOut(by_suffix=by_suffix, filtered=filtered)
+    if by_suffix:
+        yield "not read", left_out.sentence
+    if filtered:
+        yield "left out", f"{count(filtered, 'file')}, by source.ignore or by the time of the last change"
 
 
 def _status(options: argparse.Namespace) -> int:
@@ -143,6 +156,10 @@ def _status_lines(status: TableStatus, *, is_filtered: bool) -> Iterator[str]:
 def _status_rows(p: PipelineStatus) -> Iterable[tuple[str, str]]:
     yield "pipeline", p.pipeline
     yield "source", f"{p.source}  {p.pattern}"
+    if p.filters:
+        yield "filters", ", ".join(f"{key} {value}" for key, value in p.filters.items())
+    if p.start_from is not None:
+        yield "began", p.start_from
     yield "sequence", str(p.sequence)
     yield "last commit", f"version {p.delta_version} at {time_text(p.committed_at_ms)} by run {p.run_id}"
     yield "mark", p.mark or "-"
@@ -159,6 +176,7 @@ def _status_rows(p: PipelineStatus) -> Iterable[tuple[str, str]]:
                 "unclear",
                 f"{count(p.unclear_files, 'file')}, late or rewritten: the ledgers that would tell are gone",
             )
+        yield from left_out_rows(p.unmatched_by_suffix or {}, p.filtered_files or 0)
         if p.held_files:
             yield "too young", f"{count(p.held_files, 'file')}, held back for a later run"
     yield "next start", p.recovery_message or WORDS[p.recovery].status

@@ -14,6 +14,8 @@ from blizzard.config.values import (
     Parser,
     choice,
     flag,
+    globs,
+    moment,
     number,
     partitions,
     provenance,
@@ -40,7 +42,22 @@ def _key(parse: Parser, default: Any, help: str) -> Any:  # noqa: A002
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceKeys:
     path: str | None = _key(text, None, "folder, file or glob to read (`--source`)")
-    pattern: str | None = _key(text, None, "glob below the folder; default `**/*.{ndjson,jsonl}{,.gz,.zst}`")
+    pattern: str | None = _key(
+        text,
+        None,
+        "glob below the folder; default for new pipelines (`default-2`): `.json`, `.ndjson` and `.jsonl`, each also"
+        " with `.gz`, `.zst`, `.zstd`, `.bz2` or `.xz`, in any letter case. A pipeline that has begun keeps its own",
+    )
+    ignore: tuple[str, ...] | None = _key(
+        globs, None, "globs of names to leave out: `*.tmp` in any folder, `staging/` a whole folder; several as a list"
+    )
+    modified_after: int | None = _key(
+        moment,
+        None,
+        "leave out files whose last change was before this moment: `2026-01-31`, `2026-01-31T08:00Z`; UTC without a"
+        " zone",
+    )
+    modified_before: int | None = _key(moment, None, "leave out files whose last change was at this moment or later")
     compression: str = _key(
         choice("auto", *COMPRESSIONS, NONE),
         "auto",

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 from blizzard.config.file import read_config_file
@@ -140,7 +141,9 @@ def make_config(given: Mapping[str, Any]) -> Config:
     families: dict[str, dict[str, str]] = {}
     columns: dict[str, dict[ColumnPath, tuple[str, ...]]] = {}
     learn_named(given)
-    resolved = {name: _resolve_env(name, raw) if isinstance(raw, str) else raw for name, raw in given.items()}
+    # YAML makes a date of 2026-01-31.
+    plain = {name: raw.isoformat() if isinstance(raw, date) else raw for name, raw in given.items()}
+    resolved = {name: _resolve_env(name, raw) if isinstance(raw, str) else raw for name, raw in plain.items()}
     learn_named(resolved)
     for value in resolved.values():
         if isinstance(value, str):

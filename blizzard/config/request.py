@@ -12,13 +12,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from blizzard.config.keys import SourceKeys
 from blizzard.config.load import Config
 from blizzard.core.kinds import Kind
 from blizzard.core.recover import StartFrom
+from blizzard.core.types import Filters
 from blizzard.errors import ConfigError
 from blizzard.schema import DeltaSchema
 from blizzard.schema.hints import parse_hints
 from blizzard.schema.load import load_schema
+from blizzard.source.chosen import chosen_by
 from blizzard.source.picked import Picked, pick_files
 from blizzard.source.uri import SourceLocation, locate_source
 from blizzard.store.access import NO_ACCESS, Access
@@ -40,6 +43,7 @@ class Request:
     max_batches: int | None = None
     accepts_quarantine_loss: bool = False
     reads_again: bool = False
+    reads: SourceLocation | None = None  # the source as the position of the pipeline has it, once it is known
 
     def access(self, place: str, root: str) -> Access:
         """How to get to a root, as a `source` or as a `table`."""
@@ -86,9 +90,13 @@ class Request:
     @cached_property
     def source_location(self) -> SourceLocation:
         """Looked for once: whether the path is a file or a folder may take a request to a store."""
+        if self.reads is not None:
+            return self.reads
         path, keys = self.config.source_path, self.config.source
         access = self.access("source", locate(path, what="source"))
-        return locate_source(path, keys.pattern, access, marks_per=keys.marks_per)
+        location = locate_source(path, keys.pattern, access, marks_per=keys.marks_per, filters=_filters(keys))
+        chosen_by(location)  # report a mistake in a glob before anything is done
+        return location
 
     @property
     def archive_root(self) -> str | None:
@@ -169,9 +177,11 @@ def make_request(
         raise ConfigError(
             f"pipeline name {pipeline!r}: letters, digits, '_', '.' and '-' only, at most 100", kind=Kind.USAGE
         )
-    if config.source.marks_per is not None and (adopts or (start_from or "beginning") != "beginning"):
+    has_mark = adopts or (start_from or "").startswith("after:")
+    if config.source.marks_per is not None and has_mark:
         raise ConfigError(
-            "with source.marks_per a pipeline begins at the beginning: there is no one mark to begin after",
+            "with source.marks_per a pipeline begins at the beginning, or at a date: there is no one mark to begin"
+            " after",
             kind=Kind.USAGE,
         )
     if adopts and start_from is not None:
@@ -185,12 +195,25 @@ def make_request(
     )
 
 
+def _filters(keys: SourceKeys) -> Filters:
+    after_ms, before_ms = keys.modified_after, keys.modified_before
+    if after_ms is not None and before_ms is not None and after_ms >= before_ms:
+        raise ConfigError(
+            "source.modified_after is not before source.modified_before: no file could be read", kind=Kind.USAGE
+        )
+    return Filters(modified_after_ms=after_ms, modified_before_ms=before_ms, ignore=keys.ignore or ())
+
+
 def parse_start_from(text: str | None, location: SourceLocation) -> StartFrom | None:
     if text is None:
         return None
     start = StartFrom.parse(text)
     if start is None:
-        raise ConfigError(f"--start-from takes 'beginning' or 'after:NAME', not {text!r}", kind=Kind.USAGE)
+        raise ConfigError(
+            f"--start-from takes 'beginning', 'after:NAME' or a date such as 'date:2026-01-31' or"
+            f" 'date:2026-01-31T08:00Z', not {text!r}",
+            kind=Kind.USAGE,
+        )
     if start.after is None:
         return start
     name = start.after

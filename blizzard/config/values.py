@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+from blizzard.core.moments import parse_moment
 from blizzard.errors import ConfigError
 from blizzard.schema.derived import PartitionSpec, parse_partition_by, parse_provenance
 from blizzard.text.redaction import is_secret
@@ -142,6 +144,37 @@ def names(name: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not value or not all(isinstance(item, str) and item for item in value):
         raise ConfigError(f"{name} takes a name or a list of names, not {shown(value)}")
     return tuple(value)
+
+
+_MAX_GLOBS_CHARS = 4_000  # every position holds them
+
+
+def globs(name: str, value: Any) -> tuple[str, ...] | None:
+    """One glob, or a list of them. Sorted: their order does not matter, and must not look like a change."""
+    if value in (None, ""):
+        return None
+    if isinstance(value, str) and value.startswith("["):
+        with suppress(ValueError):  # a glob may begin with a bracket too
+            value = json.loads(value)
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list | tuple) or not all(isinstance(item, str) and item.strip("/") for item in found):
+        raise ConfigError(f"{name} takes a glob or a list of globs, not {shown(value)}")
+    if sum(map(len, found)) > _MAX_GLOBS_CHARS:
+        raise ConfigError(f"{name}: the globs have more than {_MAX_GLOBS_CHARS:,} characters")
+    return tuple(sorted(set(found))) or None
+
+
+def moment(name: str, value: Any) -> int | None:
+    """Milliseconds since 1970."""
+    if value in (None, "", "none", "null"):
+        return None
+    found = parse_moment(value) if isinstance(value, str) else None
+    if found is None:
+        raise ConfigError(
+            f"{name} must be a date or a time from 1970 on, such as 2026-01-31 or 2026-01-31T08:00:00Z (UTC without a"
+            f" zone, milliseconds at most), not {shown(value)}"
+        )
+    return found
 
 
 def _listed(value: str) -> Any:

@@ -1,7 +1,8 @@
 """Compares the whole listing with all ledgers that are left: what became of each file, and what a person should check.
 
 Every listed file is in one of: waiting, ingested, broken, skipped, unfinished, rewritten, never_ingested, unclear,
-taken_over, in_rows. Only files that `after:NAME` left out are in none.
+taken_over, in_rows. Only files that `after:NAME` left out are in none. Files that are not part of the source, because
+they match no pattern or a filter leaves them out, are not listed, but counted.
 """
 
 from __future__ import annotations
@@ -61,6 +62,9 @@ class Audit:
     quarantine_missing: tuple[int, ...] = ()
     quarantine_unknown: tuple[int, ...] = ()
     oldest_version: int | None = None  # of the ledgers that are left
+    # What is in the folder and is not part of the source: it matches no pattern, or a filter leaves it out.
+    unmatched_by_suffix: Mapping[str, int] = field(default_factory=dict)
+    filtered: int = 0
 
     @property
     def problems(self) -> dict[str, Sequence[str] | Sequence[int]]:
@@ -136,6 +140,8 @@ def audit(
         bad_records=sum(entry.bad for ledger in ours for entry in ledger.entries),
         **({} if quarantine is None else _judge_quarantine(quarantine, position, ours)),
         oldest_version=seen[-1].version if seen else None,
+        unmatched_by_suffix=listed.left_out.by_suffix,
+        filtered=listed.left_out.filtered,
     )
 
 

@@ -72,8 +72,9 @@ def position_before(recovery: Resume | Fresh, identity: RunIdentity, *, version:
         on=PlannedOn(table_id=identity.table_id, delta_version=version, schema_fingerprint=identity.schema_fingerprint),
     )
     match recovery:
-        case Fresh(start_from=start_from, reads_again=reads_again):
-            return replace(fresh, begun=Begun(start_from=start_from, reads_again=reads_again))
+        case Fresh(start_from=start_from, reads_again=reads_again, since_ms=since_ms):
+            begun = Begun(start_from=start_from, reads_again=reads_again, since_ms=since_ms)
+            return replace(fresh, begun=begun)
         case Resume(position=before):
             return replace(
                 fresh,
@@ -84,6 +85,7 @@ def position_before(recovery: Resume | Fresh, identity: RunIdentity, *, version:
                     delta_version=fresh.on.delta_version,
                     schema_fingerprint=fresh.on.schema_fingerprint,
                 ),
+                chosen_before=before.chosen_before,
                 begun=before.begun,
                 seen=before.seen,
                 quarantine=ForQuarantine(head=before.quarantine.head),
@@ -173,6 +175,8 @@ def rolled_back_position(current: Position, plan: RollbackPlan, *, batch_id: str
     taken_back = (min(plan.superseded), max(plan.superseded)) if plan.superseded else None
     after = replace(
         after,
+        source=target.source,  # the marks mean nothing for other files
+        chosen_before=target.chosen_before,
         marks=target.marks,
         seen=target.seen,  # where listing begins goes back too
         on=replace(
@@ -181,7 +185,7 @@ def rolled_back_position(current: Position, plan: RollbackPlan, *, batch_id: str
             removed_path=plan.removed_path,
             settings_fingerprint=target.on.settings_fingerprint,
         ),
-        begun=replace(after.begun, start_from=target.begun.start_from),
+        begun=replace(after.begun, start_from=target.begun.start_from, since_ms=target.begun.since_ms),
         cleaned=CleanedThrough(
             done_through=min(current.cleaned.done_through, target.sequence),
             due_through=min(current.cleaned.due_through, target.sequence),

@@ -46,14 +46,14 @@ from blizzard.core.position import (
     RustPosition,
     Seen,
 )
-from blizzard.core.types import SourceIdentity
+from blizzard.core.source_json import SOURCE_FIELDS, source_of, source_to_json
+from blizzard.core.types import NO_FILTERS, SourceIdentity
 
 PREFIX = "blizzard:"
 FENCE_PREFIX = "blizzard-fence:"
 QUARANTINE_PREFIX = "blizzard-dlq:"
 HEAD_PREFIX = "blizzard-dlq-head:"
 MAX_APP_ID_BYTES = 256 * 1024
-NEWEST_VERSION = 2
 _AND = "+"  # between the fingerprint of the schema and that of the settings
 _DIGEST = re.compile(r"[0-9a-f]{1,16}:[0-9a-f]{1,16}")
 
@@ -126,7 +126,7 @@ def decode_position(app_id: str) -> Position | RustPosition:
             raise missing_or_wrong(fields, "schema_version", "an integer")
         case 1:
             return _decode_v1(fields)
-        case 2:
+        case 2 | 3:
             return _decode_v2(fields)
         case int() as version:
             raise UnknownVersion(f"schema_version {version} is not known; a newer blizzard wrote it")
@@ -158,6 +158,14 @@ def decode_json(app_id: str) -> dict[str, Any]:
     return fields
 
 
+def _version_of(position: Position) -> int:
+    """3 if an older release would misread the position, else 2, which older releases read."""
+    reads_chosen_files = (
+        position.source.filters != NO_FILTERS or bool(position.chosen_before) or position.begun.since_ms is not None
+    )
+    return 3 if reads_chosen_files else 2
+
+
 def _position_to_json(position: Position) -> dict[str, Any]:
     files: dict[str, Any] = {}
     versions: dict[str, Any] = {}
@@ -170,7 +178,7 @@ def _position_to_json(position: Position) -> dict[str, Any]:
                 if size is not None:
                     versions[path] = {"size": size, "etag": etag}
     return {
-        "schema_version": NEWEST_VERSION,
+        "schema_version": _version_of(position),
         "source_state": {"files": files, "last_committed_file": position.marks.last_committed_file},
         "delta_version": position.on.delta_version,
         "pipeline": position.pipeline,
@@ -181,14 +189,12 @@ def _position_to_json(position: Position) -> dict[str, Any]:
         "table_id": position.on.table_id,
         "add_path": position.on.add_path,
         **({} if position.on.removed_path is None else {"removed_path": position.on.removed_path}),
-        "source": {
-            "root": position.source.root,
-            "pattern": position.source.pattern,
-            **({} if position.source.marks_per is None else {"marks_per": position.source.marks_per}),
-        },
+        "source": source_to_json(position.source),
+        **({"chosen_before": [*map(source_to_json, position.chosen_before)]} if position.chosen_before else {}),
         "file_versions": versions,
         "schema_fingerprint": _fingerprints(position.on),
         "start_from": position.begun.start_from,
+        **({} if position.begun.since_ms is None else {"since_ms": position.begun.since_ms}),
         "pending_quarantine": list(position.quarantine.pending),
         "replayed": dict(position.quarantine.replayed),
         "rolled_back": None if position.quarantine.rolled_back is None else list(position.quarantine.rolled_back),
@@ -250,6 +256,7 @@ _V2_FIELDS = frozenset(
         *("pending_quarantine", "replayed", "rolled_back", "held_back", "list_from", "relist_watermark_ms"),
         *("relist_names", "young_names", "prefix_marks", "late_from_ms", "cleaned_through", "cleaning_through"),
         *("settled_names", "names_compared_ms", "quarantine_head", "reads_again", "checksum"),
+        *("chosen_before", "since_ms"),
     ]
 )
 
@@ -258,11 +265,10 @@ def _decode_v2(fields: dict[str, Any]) -> Position:
     _refuse_unknown(fields, _V2_FIELDS)
     checksum = text(fields, "checksum")
     source, versions = object_of(fields, "source"), object_of(fields, "file_versions")
-    _refuse_unknown(source, {"root", "pattern", "marks_per"}, "source.")
     _refuse_unknown(object_of(fields, "source_state"), {"files", "last_committed_file"}, "source_state.")
     for version in versions.values():
         _refuse_unknown(version if isinstance(version, dict) else {}, {"size", "etag"}, "file_versions.")
-    marks_per = text(source, "marks_per") if "marks_per" in source else None
+    identity = _source(source)
     schema_fingerprint, has_settings, settings_fingerprint = text(fields, "schema_fingerprint").partition(_AND)
     position = Position(
         pipeline=text(fields, "pipeline"),
@@ -270,11 +276,12 @@ def _decode_v2(fields: dict[str, Any]) -> Position:
         run_id=text(fields, "run_id"),
         batch_id=text(fields, "batch_id"),
         taken_at_ms=integer(fields, "taken_at_ms"),
-        source=SourceIdentity(root=text(source, "root"), pattern=text(source, "pattern"), marks_per=marks_per),
+        source=identity,
+        chosen_before=_sources(fields, "chosen_before"),
         marks=replace(
             _named_marks(_marks(fields, versions=versions)),
             prefix_marks=text_map(fields, "prefix_marks"),
-            marks_per=marks_per,
+            marks_per=identity.marks_per,
         ),
         on=PlannedOn(
             table_id=text(fields, "table_id"),
@@ -284,7 +291,11 @@ def _decode_v2(fields: dict[str, Any]) -> Position:
             removed_path=text(fields, "removed_path") if "removed_path" in fields else None,
             settings_fingerprint=settings_fingerprint if has_settings else None,
         ),
-        begun=Begun(start_from=text_or_none(fields, "start_from"), reads_again=flag(fields, "reads_again")),
+        begun=Begun(
+            start_from=text_or_none(fields, "start_from"),
+            since_ms=integer(fields, "since_ms") if "since_ms" in fields else None,
+            reads_again=flag(fields, "reads_again"),
+        ),
         seen=_seen(fields),
         quarantine=ForQuarantine(
             pending=_names_below(fields, "pending_quarantine"),
@@ -298,7 +309,23 @@ def _decode_v2(fields: dict[str, Any]) -> Position:
     )
     if checksum != checksum_of({name: value for name, value in fields.items() if name != "checksum"}):
         raise BadChecksum("the payload was changed after it was written: its checksum does not fit")
+    if fields["schema_version"] < _version_of(position):
+        raise WrongType(f"schema_version is {fields['schema_version']}, but it says what only a later one can say")
     return position
+
+
+def _source(fields: dict[str, Any]) -> SourceIdentity:
+    _refuse_unknown(fields, SOURCE_FIELDS, "source.")
+    if "marks_per" in fields:
+        text(fields, "marks_per")  # a null is a mistake
+    return source_of(fields)
+
+
+def _sources(fields: dict[str, Any], name: str) -> tuple[SourceIdentity, ...]:
+    sources = fields.get(name, [])
+    if not isinstance(sources, list) or not all(isinstance(source, dict) for source in sources):
+        raise missing_or_wrong(fields, name, "a list of sources")
+    return tuple(map(_source, sources))
 
 
 def _refuse_unknown(fields: Mapping[str, Any], known: Set[str], place: str = "") -> None:

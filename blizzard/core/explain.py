@@ -15,6 +15,7 @@ from blizzard.core.log import (
     rewrites_table,
     standings_of,
 )
+from blizzard.core.moments import moment_text
 from blizzard.core.paths import WORDS
 from blizzard.core.recover import ADOPTED, Fresh, Recovery, Resume
 from blizzard.core.refuse import Refuse, describe_position
@@ -86,10 +87,12 @@ def _decision(recovery: Recovery) -> str:
                 f"Decision: resume at sequence {position.sequence + 1} from {WORDS[path].found_in}; mark"
                 f" {position.marks.last_committed_file or 'none'}, {count(in_progress, 'file')} in progress."
             )
-        case Fresh(start_from=start_from, marks=marks):
+        case Fresh(start_from=start_from, marks=marks, since_ms=since_ms):
             if start_from == ADOPTED:
                 return "Decision: begin where the Rust program stopped."
             mark = marks.last_committed_file
+            if since_ms is not None:
+                return f"Decision: begin with the files that were changed at {moment_text(since_ms)} or later."
             return f"Decision: begin {'at the first file' if mark is None else f'after the file {mark}'}."
         case Refuse(kind=kind, message=message):
             return f"Decision: refuse ({kind}). {message}"

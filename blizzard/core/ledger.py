@@ -16,6 +16,7 @@ import orjson
 from blizzard.core.fields import MAX_INTEGER, CodecError, WrongType, integer, text
 from blizzard.core.kinds import CommitKind
 from blizzard.core.names import is_below, is_name
+from blizzard.core.source_json import source_of, source_to_json
 from blizzard.core.types import SliceReport, SourceIdentity
 
 MAX_LEDGER_BYTES = 4 * 1024 * 1024
@@ -100,11 +101,7 @@ def encode_ledger(ledger: Ledger) -> str:
             "run_id": ledger.run_id,
             "batch_id": ledger.batch_id,
             "base_version": ledger.base_version,
-            "source": {
-                "root": ledger.source.root,
-                "pattern": ledger.source.pattern,
-                **({} if ledger.source.marks_per is None else {"marks_per": ledger.source.marks_per}),
-            },
+            "source": source_to_json(ledger.source),
             "records": ledger.records,
             **({"quarantine": ledger.quarantine} if ledger.quarantine else {}),
             **({"kind": ledger.kind} if ledger.kind != CommitKind.BATCH else {}),
@@ -181,10 +178,8 @@ def _ledger_without_files(fields: dict[str, Any]) -> Ledger:
     rolled_back_to = fields.get("rolled_back_to")
     superseded, quarantine = fields.get("superseded", []), fields.get("quarantine", [])
     kind = next((known for known in CommitKind if known == fields.get("kind", CommitKind.BATCH)), None)
-    marks_per = source.get("marks_per") if isinstance(source, dict) else None
     if not (
         isinstance(source, dict)
-        and (marks_per is None or type(marks_per) is str)
         and (rolled_back_to is None or _is_integer(rolled_back_to, 0, sequence - 1))
         and type(superseded) is list
         and all(_is_integer(number, 1, sequence - 1) for number in superseded)
@@ -199,7 +194,7 @@ def _ledger_without_files(fields: dict[str, Any]) -> Ledger:
         run_id=text(fields, "run_id"),
         batch_id=text(fields, "batch_id"),
         base_version=integer(fields, "base_version"),
-        source=SourceIdentity(root=text(source, "root"), pattern=text(source, "pattern"), marks_per=marks_per),
+        source=source_of(source),
         records=integer(fields, "records"),
         quarantine=tuple(quarantine),
         kind=kind,

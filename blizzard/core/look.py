@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from blizzard.core.left_out import NONE_LEFT_OUT, LeftOut
 from blizzard.core.position import Marks, Position, prefix_of
 from blizzard.core.recover import StartFrom
 from blizzard.core.types import SourceFile, find_file, first_after, seen_since
@@ -24,6 +25,7 @@ class Listed:
     is_full: bool = True
     held: Mapping[str, str] = field(default_factory=dict)  # and why
     asides: tuple[str, ...] = ()  # files that a process hid before it died: they must be put back or deleted
+    left_out: LeftOut = NONE_LEFT_OUT  # what else is there; complete only if it is full
 
 
 def settled_in(position: Position) -> Callable[[str], bool]:

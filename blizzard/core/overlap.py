@@ -1,4 +1,5 @@
-"""Decides by roots and patterns alone whether two sources can have a file in common. In doubt they can.
+"""Decides by roots and patterns alone whether two sources can have a file in common. In doubt they can. Filters do not
+count: they can be changed, and then the two would meet.
 
 Patterns mean what they mean to the listing: `**` crosses folders, `{a,b}` is either, and names that begin with `_` or
 `.` are left out at every level.
@@ -11,10 +12,9 @@ from functools import cache
 from typing import TypeVar
 from urllib.parse import unquote
 
+from blizzard.core.patterns import glob_of, ignores_case
 from blizzard.core.types import SourceIdentity
 
-# Positions call it "default", so it must never become narrower.
-DEFAULT_PATTERN = "**/*.{ndjson,jsonl}{,.gz,.zst}"
 _MAX_EXPANDED = 256
 _RUN = "*"  # any characters, or none
 _ANY = "?"  # any one character
@@ -23,8 +23,13 @@ Part = TypeVar("Part")
 
 
 def is_same_source(one: SourceIdentity, other: SourceIdentity) -> bool:
-    """The same root and pattern. `marks_per` does not matter."""
+    """The same root and pattern. `marks_per` and the filters do not matter."""
     return (one.root, one.pattern) == (other.root, other.pattern)
+
+
+def may_change_to(one: SourceIdentity, other: SourceIdentity) -> bool:
+    """Whether they differ only in what a person may change: the pattern and the filters."""
+    return (one.root, one.marks_per) == (other.root, other.marks_per)
 
 
 def may_overlap(one: SourceIdentity, other: SourceIdentity) -> bool:
@@ -61,7 +66,8 @@ def _may_meet(outer: str, folders: tuple[str, ...], inner: str) -> bool:
     return False
 
 
-Name = tuple[str, ...]  # a file or folder name as tokens: one character, _ANY or _RUN
+# A file or folder name as tokens: one character, both cases of a letter (`jJ`), _ANY or _RUN.
+Name = tuple[str, ...]
 _GLOBSTAR: Name = ("**",)
 
 
@@ -75,8 +81,12 @@ def _is_hidden(names: Sequence[Name]) -> bool:
 
 
 def _segments_of(pattern: str) -> list[tuple[Name, ...]]:
-    text = DEFAULT_PATTERN if pattern == "default" else pattern
-    return [tuple(map(_tokens, _split(one))) for one in _expand(text)]
+    names = [tuple(map(_tokens, _split(one))) for one in _expand(glob_of(pattern))]
+    return [tuple(map(_in_any_case, one)) for one in names] if ignores_case(pattern) else names
+
+
+def _in_any_case(name: Name) -> Name:
+    return tuple(token.lower() + token.upper() if len(token) == 1 and token.isalpha() else token for token in name)
 
 
 def _names_meet(one: Name, other: Name) -> bool:
@@ -103,7 +113,11 @@ def _meet(
 
 def _tokens_meet(one: str, other: str) -> bool:
     # `[a-z]` is taken for any character. At worst a second pipeline needs --reads-again without cause.
-    return one == other or _ANY in (one, other)
+    return one == other or _ANY in (one, other) or _is_case_of(one, other) or _is_case_of(other, one)
+
+
+def _is_case_of(letter: str, token: str) -> bool:
+    return len(token) == 2 and token[0] != "\\" and letter in token
 
 
 def _split(pattern: str) -> list[str]:

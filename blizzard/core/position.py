@@ -127,7 +127,9 @@ class PlannedOn:
 class Begun:
     """How the pipeline came to this table."""
 
-    start_from: str | None = None  # beginning, after:NAME, import or adopt; None: the user did not say
+    start_from: str | None = None  # beginning, after:NAME, date:…, import or adopt; None: the user did not say
+    # Files that were changed before this moment are never read. It stays when the position is imported.
+    since_ms: int | None = None
     # The user allowed (--reads-again) that another pipeline of this table has read the same files.
     reads_again: bool = False
 
@@ -189,6 +191,9 @@ class Position:
     source: SourceIdentity
     marks: Marks
     on: PlannedOn
+    # What the pipeline read before a person changed its pattern or filters. A file that one of these chooses may have
+    # been ingested, even if no ledger that is left names it.
+    chosen_before: tuple[SourceIdentity, ...] = ()
     begun: Begun = Begun()
     seen: Seen = Seen()
     quarantine: ForQuarantine = ForQuarantine()

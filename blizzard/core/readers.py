@@ -12,17 +12,27 @@ from dataclasses import dataclass
 from blizzard.core.history import ledgers_of
 from blizzard.core.kinds import Kind
 from blizzard.core.log import CommitFacts, Standing, standings_of
-from blizzard.core.overlap import is_same_source, may_overlap
+from blizzard.core.overlap import is_same_source, may_change_to, may_overlap
+from blizzard.core.patterns import DEFAULTS
 from blizzard.core.position import Marks, Position
-from blizzard.core.refuse import Refuse, describe_position, describe_source, options_of
+from blizzard.core.refuse import Refuse, choose_command, describe_position, describe_source, options_of
 from blizzard.core.types import SourceFile, SourceIdentity
 
 _ON_PURPOSE = "To read it into this table a second time on purpose, add --reads-again."
 
 
-def readers_of(standings: dict[str, Standing], source: SourceIdentity) -> tuple[str, ...]:
-    """The pipelines that read exactly this source."""
-    return tuple(sorted(name for name, found in standings.items() if is_same_source(found.position.source, source)))
+def readers_of(standings: dict[str, Standing], source: SourceIdentity, *, by_default: bool = False) -> tuple[str, ...]:
+    """The pipelines that read exactly this source. `by_default`: nobody gave a pattern, so any default is meant."""
+    return tuple(
+        sorted(name for name, found in standings.items() if is_meant(found.position.source, source, by_default))
+    )
+
+
+def is_meant(position: SourceIdentity, given: SourceIdentity, by_default: bool) -> bool:
+    """Whether a person who gives this source means that of the position."""
+    if by_default and position.pattern in DEFAULTS:
+        return position.root == given.root
+    return is_same_source(position, given)
 
 
 def find_reader(standings: dict[str, Standing], *, pipeline: str, source: SourceIdentity | None) -> Position | None:
@@ -37,12 +47,14 @@ def find_reader(standings: dict[str, Standing], *, pipeline: str, source: Source
 def refuse_second_reader(other: Position, pipeline: str, source: SourceIdentity) -> Refuse:
     is_same, goes_on = is_same_source(other.source, source), options_of(other.pipeline, other.source, given=source)
     what = "this source" if is_same else f"{describe_source(other.source)}, which has files in common with this source"
+    changes = f" To change what it reads: {choose_command(other.pipeline, source)}."
     return Refuse(
         kind=Kind.SOURCE_READ_BY_OTHER,
         message=(
             f"pipeline {other.pipeline!r} of this table reads {what}; it stands at sequence {other.sequence}"
             f" ({describe_position(other)}). Pipeline {pipeline!r} has no position here, and would read the same"
             f" records once more. To go on with the one there is: {goes_on}."
+            f"{changes if not is_same and may_change_to(other.source, source) else ''}"
             f"{'' if is_same else ' Or name a source that has no file of that one.'} {_ON_PURPOSE}"
         ),
     )

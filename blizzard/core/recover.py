@@ -26,38 +26,54 @@ from blizzard.core.log import (
     rewrites_table,
     standings_of,
 )
+from blizzard.core.moments import moment_text, parse_moment
 from blizzard.core.newer import refuse_newer
-from blizzard.core.overlap import may_overlap
+from blizzard.core.overlap import may_change_to, may_overlap
 from blizzard.core.paths import Path
 from blizzard.core.position import Marks, Position
 from blizzard.core.readers import find_reader, refuse_second_reader
-from blizzard.core.refuse import Refuse, describe_position, describe_source, import_commands, options_of
+from blizzard.core.refuse import (
+    Refuse,
+    choose_command,
+    describe_position,
+    describe_source,
+    import_commands,
+    options_of,
+)
 from blizzard.core.types import SourceIdentity
 
 # Instead of a StartFrom, in a position that came from another table, or from another program.
 IMPORTED = "import"
 ADOPTED = "adopt"
+_DATE = "date:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartFrom:
-    """Where a pipeline begins, as the user says. `after` None: at the first file, unless it `adopts` the position of
-    another program. `adopted` is that position, once it is found."""
+    """Where a pipeline begins, as the user says: after a name; or at the first file, unless it `adopts` the position of
+    another program. `adopted` is that position, once it is found. Files that were changed before `since_ms` are never
+    read."""
 
     after: str | None = None
+    since_ms: int | None = None
     adopts: bool = False
     adopted: Marks | None = None
 
     def __str__(self) -> str:
         if self.adopts:
             return ADOPTED
+        if self.since_ms is not None:
+            return f"{_DATE}{moment_text(self.since_ms)}"
         return "beginning" if self.after is None else f"after:{self.after}"
 
     @staticmethod
     def parse(text: str) -> StartFrom | None:
-        """Reads what __str__ or a user wrote. None if it is neither form."""
+        """Reads what __str__ or a user wrote. None if it is none of the forms."""
         if text == "beginning":
             return StartFrom(after=None)
+        if text.startswith(_DATE):
+            since_ms = parse_moment(text.removeprefix(_DATE))
+            return None if since_ms is None else StartFrom(since_ms=since_ms)
         name = text.removeprefix("after:")
         return StartFrom(after=name) if name and name != text else None
 
@@ -83,6 +99,7 @@ class Fresh:
     marks: Marks
     start_from: str | None
     reads_again: bool = False
+    since_ms: int | None = None
     path: Path = Path.FRESH
 
 
@@ -244,7 +261,7 @@ def _fresh(start_from: StartFrom | None, reads_again: bool) -> Fresh:
     if start_from is None:
         return Fresh(marks=Marks(), start_from=None, reads_again=reads_again)
     position = start_from.adopted or Marks(last_committed_file=start_from.after)
-    return Fresh(marks=position, start_from=str(start_from), reads_again=reads_again)
+    return Fresh(marks=position, start_from=str(start_from), reads_again=reads_again, since_ms=start_from.since_ms)
 
 
 def _position_of(commit: CommitFacts, pipeline: str) -> Position | Refuse:
@@ -344,13 +361,18 @@ def _check_start(position: Position, source: SourceIdentity | None, start_from: 
             ),
         )
     if source is not None and source != position.source:
-        return _other_source(position, source)
+        return refuse_other_source(position, source)
     return None
 
 
-def _other_source(position: Position, source: SourceIdentity) -> Refuse:
+def refuse_other_source(position: Position, source: SourceIdentity) -> Refuse:
     goes_on = options_of(position.pipeline, position.source, given=source)
-    if may_overlap(position.source, source):
+    if may_change_to(position.source, source):
+        way_out = (
+            f"Go on with what it reads: {goes_on}. Or change what it reads, and say what becomes of the files that its"
+            f" mark has passed: {choose_command(position.pipeline, source)}"
+        )
+    elif may_overlap(position.source, source):
         way_out = f"Go on with what it reads: {goes_on}"
     else:
         way_out = (

@@ -7,8 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
+import orjson
+
 from blizzard.core.kinds import Kind
+from blizzard.core.moments import moment_text
 from blizzard.core.paths import Path
+from blizzard.core.patterns import DEFAULTS, word_for
 from blizzard.core.position import Position
 from blizzard.core.types import SourceIdentity
 
@@ -48,25 +52,56 @@ def _some(names: Iterable[str]) -> str:
 
 def describe_source(source: SourceIdentity) -> str:
     marks = f", marks per {source.marks_per}" if source.marks_per is not None else ""
-    return f"{source.root} ({source.pattern}{marks})"
+    filters = "".join(f", {key} {value}" for key, value in filters_shown(source).items())
+    return f"{source.root} ({word_for(source.pattern)}{marks}{filters})"
+
+
+_FILTER_KEYS = ("modified_after", "modified_before", "ignore")
+
+
+def filters_shown(source: SourceIdentity) -> dict[str, str]:
+    return {key: value for key, value in settings_of(source).items() if key in _FILTER_KEYS}
+
+
+def settings_of(source: SourceIdentity) -> dict[str, str]:
+    """What a person sets below `source.` to choose these files. A default pattern is left out: nobody has to set it."""
+    filters = source.filters
+    settings = {
+        "pattern": None if source.pattern in DEFAULTS else source.pattern,
+        "marks_per": source.marks_per,
+        "modified_after": None if filters.modified_after_ms is None else moment_text(filters.modified_after_ms),
+        "modified_before": None if filters.modified_before_ms is None else moment_text(filters.modified_before_ms),
+        "ignore": orjson.dumps(filters.ignore).decode() if filters.ignore else None,
+    }
+    return {key: value for key, value in settings.items() if value is not None}
 
 
 def options_of(pipeline: str, source: SourceIdentity, *, given: SourceIdentity | None = None) -> str:
     """The options of a run that goes on with this pipeline. The source is left out if it is the `given` one."""
     if source == given:
         return shlex.join(["--pipeline", pipeline])
-    words, without = ["--source", source.root], []
-    of_glob = "default" if given is None else given.pattern
-    for key, wanted, is_given in (
-        ("source.pattern", source.pattern if source.pattern != "default" else None, of_glob != "default"),
-        ("source.marks_per", source.marks_per, given is not None and given.marks_per is not None),
+    wanted, is_given = settings_of(source), settings_of(given) if given is not None else {}
+    if (
+        given is not None
+        and given.pattern in DEFAULTS
+        and source.pattern in DEFAULTS
+        and given.pattern != source.pattern
     ):
-        if wanted is not None:
-            words += ["--set", f"{key}={wanted}"]
-        elif is_given:
-            without.append(key)
+        wanted = {"pattern": word_for(source.pattern), **wanted}  # somebody has set the other default by its name
+    words = ["--source", source.root]
+    for key, value in wanted.items():
+        words += ["--set", f"source.{key}={value}"]
+    without = [f"source.{key}" for key in is_given if key not in wanted]
     left_out = f" (without {' and '.join(without)})" if without else ""
     return shlex.join([*words, "--pipeline", pipeline]) + left_out
+
+
+def choose_command(pipeline: str, source: SourceIdentity) -> str:
+    """The command after which the pipeline reads the files that this source chooses."""
+    words = ["blizzard", "checkpoint", "choose", "--source", source.root, "--pattern", word_for(source.pattern)]
+    for key, value in settings_of(source).items():
+        words += ["--set", f"source.{key}={value}"] if key in (*_FILTER_KEYS, "marks_per") else []
+    return shlex.join([*words, "--pipeline", pipeline])
 
 
 def import_commands(pipeline: str, sequence: int) -> str:

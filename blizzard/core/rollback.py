@@ -12,7 +12,7 @@ from typing import Any
 
 from blizzard.core.judge import Held, Judged, Own, judge_position
 from blizzard.core.kinds import CommitKind, Kind
-from blizzard.core.ledger import LedgerEntry
+from blizzard.core.ledger import SKIPPED, LedgerEntry
 from blizzard.core.log import History, positions_in
 from blizzard.core.position import Marks, Position, Seen
 from blizzard.core.recover import StartFrom
@@ -186,6 +186,8 @@ def _find_cleaned(taken_back: Sequence[Own], current: Position) -> Refuse | None
 def check_sources(plan: RollbackPlan, listing: Sequence[SourceFile]) -> Refuse | None:
     """Refuses if a source file that must be read again is gone or has changed."""
     for entry in plan.entries:
+        if entry.broken == SKIPPED and entry.to_record == 0:
+            continue  # nothing was read of it
         file = find_file(listing, entry.path)
         if file is None:
             what = "is no longer in the source"

@@ -5,14 +5,31 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import overload
 
 from blizzard.core.kinds import Kind
+from blizzard.core.left_out import NONE_LEFT_OUT, LeftOut
 from blizzard.core.observed import Observations
 from blizzard.core.reasons import NO_REASONS, Reasons
 from blizzard.core.tally import NOTHING, Tally
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Which of the files that match the pattern are read. The times are those of the last change, by the store."""
+
+    modified_after_ms: int | None = None  # changed then or later
+    modified_before_ms: int | None = None  # changed before that
+    ignore: tuple[str, ...] = ()  # globs of names, sorted: `*.tmp` in any folder, `staging/` a whole folder
+
+    def since(self, ms: int | None) -> Filters:
+        """These, and only files that were changed then or later."""
+        return self if ms is None else replace(self, modified_after_ms=max(ms, self.modified_after_ms or 0))
+
+
+NO_FILTERS = Filters()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +37,9 @@ class SourceIdentity:
     """Which files a pipeline reads. The mark of one source means nothing for another."""
 
     root: str  # normalised: file:///data/events, s3://bucket/prefix
-    pattern: str
+    pattern: str  # a glob, or the name of a default (core/patterns.py)
     marks_per: str | None = None  # each value of this folder key has its own mark: region for region=eu/…
+    filters: Filters = NO_FILTERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +55,7 @@ class SourceFile:
 class Listing(Sequence[SourceFile]):
     """Listed files, sorted by name. Kept in columns: a million files take a quarter of the memory."""
 
-    __slots__ = ("_etags", "_paths", "_seen_ms", "_sizes", "asides")
+    __slots__ = ("_etags", "_paths", "_seen_ms", "_sizes", "asides", "left_out")
 
     def __init__(
         self,
@@ -46,8 +64,10 @@ class Listing(Sequence[SourceFile]):
         etags: array[int] | list[str],
         seen_ms: array[int],
         asides: Iterable[str] = (),
+        left_out: LeftOut = NONE_LEFT_OUT,
     ) -> None:
         self.asides = tuple(asides)  # files that a process hid before it died
+        self.left_out = left_out  # what is there beside them
         order = sorted(range(len(paths)), key=paths.__getitem__)  # code points sort like the bytes of valid UTF-8
         self._paths = [paths[i] for i in order]
         self._sizes = array("q", (sizes[i] for i in order))

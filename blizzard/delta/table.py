@@ -39,6 +39,7 @@ from blizzard.core.log import (
     rewrites_table,
     standings_of,
 )
+from blizzard.core.position import Position
 from blizzard.core.types import DataFile
 from blizzard.delta import log
 from blizzard.delta.by_hand import removing_commit
@@ -217,6 +218,17 @@ class DeltaRsTable:
         if any(rewrites_table(c) for c in commits if c.version > newest.version):
             return replace(facts, history=self.history(pipeline, 0))
         return facts
+
+    def newest_position(self, pipeline: str) -> Position | None:
+        """The newest sound position of the pipeline. None: there is none in the log, or it never committed."""
+        if self.fence(pipeline) in (None, 0) and not self.txns_expire:
+            return None
+        for commit in self.scan_back():
+            found = pipelines_of([commit]).get(pipeline)
+            if found is not None:
+                return found[1]
+        standing = standings_of((), self.newest_checkpoint()).get(pipeline)
+        return None if standing is None else standing.position
 
     def history(self, pipeline: str, back_to: int) -> History | None:
         found, needs_all = [], back_to == 0

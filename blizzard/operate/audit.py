@@ -24,8 +24,9 @@ from blizzard.tasks.quarantine import Selection
 
 def audit_source(assembly: Assembly, *, counts_rows: bool) -> Audit:
     """With `counts_rows`, one column of every data file of the table is read."""
-    table, source = assembly.open_table(), assembly.source
+    table = assembly.open_table()
     pipeline = assembly.pipeline_of(table)
+    source = assembly.on(table, pipeline).source
     recovery = decide_start(
         table, pipeline=pipeline, source=source.identity, scan_commits=assembly.config.checkpoint.scan_commits
     )

@@ -162,7 +162,8 @@ def _pipelines(table: DeltaRsTable, assembly: Assembly) -> Iterator[Finding]:
     if not found:
         yield Finding(verdict="ok", about="pipelines", text="none has committed to it")
     for pipeline in found:
-        name = f"{pipeline.pipeline} (sequence {pipeline.sequence})"
+        filters = "".join(f", {key} {value}" for key, value in (pipeline.filters or {}).items())
+        name = f"{pipeline.pipeline} (sequence {pipeline.sequence}{filters})"
         if pipeline.recovery_message is not None:
             yield Finding(verdict="problem", about="pipelines", text=f"{name}: {pipeline.recovery_message}")
         elif pipeline.recovery is Path.DELTA_CHECKPOINT:

@@ -41,6 +41,7 @@ class Edit:
 
 def plan_reset(assembly: Assembly, table: DeltaRsTable, path: str, from_record: int | None) -> Edit:
     """The file will be read again: from where it broke, or from the given record."""
+    assembly = assembly.on(table, assembly.pipeline_of(table))
     before, file = _current(assembly, table), _listed(assembly, path)
     if from_record is None:
         known = _newest_reading(table.scan_back(), before.pipeline, path)
@@ -72,6 +73,7 @@ def _where_it_stands(marks: Marks, known: LedgerEntry | None, path: str) -> int:
 
 def plan_skip(assembly: Assembly, table: DeltaRsTable, path: str) -> Edit:
     """The file will not be read, or not further. It may also be gone before all of it was read."""
+    assembly = assembly.on(table, assembly.pipeline_of(table))
     before, file = _current(assembly, table), find_file(assembly.source.list(), path)
     named = before.marks.in_progress.get(path)
     version = file or named

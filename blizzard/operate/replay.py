@@ -53,6 +53,7 @@ def replay_request(assembly: Assembly, opened: Opened, chosen: Selection) -> Rep
     run_id, table = new_run_id(), opened.table
     if table is None:
         raise ConfigError(f"there is no Delta table at {assembly.request.table_root}", kind=Kind.TABLE_NOT_FOUND)
+    assembly = assembly.on(table, opened.pipeline)
     assembly.check_for_writing(table)
     parsing = parse_policy(assembly.config)
     if parsing.rescues:

@@ -32,6 +32,9 @@ from blizzard.run.ports import Quarantine, TableWithFiles
 from blizzard.run.settle import settle
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
+from blizzard.source.chosen import chosen_by
+from blizzard.source.listing import list_source
+from blizzard.source.uri import SourceLocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +112,13 @@ def prepare_rollback(
             kind=Kind.ROLLBACK_SCHEMA,
         )
     return Rollback(current=current, plan=plan, version=table.version, later_columns=later, metadata=metadata)
+
+
+def list_for(location: SourceLocation, *positions: Position | None) -> Sequence[SourceFile]:
+    """What the source shows, and what one of these positions chose: the pattern or the filters may have been changed
+    between them, and a file that was read then is still there."""
+    others = [location.reading(p.source, p.begun.since_ms) for p in positions if p is not None]
+    return list_source(location, chosen=chosen_by(location, *others))
 
 
 def position_to_leave(
@@ -237,7 +247,7 @@ def apply_rollback(
         again = prepare_rollback(
             table,
             pipeline=after.pipeline,
-            source=after.source,
+            source=current.source,
             to=rollback.plan.target.sequence,
             listing=list_source(),
             with_schema=rollback.metadata is not None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,17 +16,19 @@ from blizzard.core.late import EVERYTHING, LatePolicy, compare_with_ledgers, fil
 from blizzard.core.ledger import decode_ledger
 from blizzard.core.log import CheckpointFacts, CommitFacts, Standing, Txn, fences_of, positions_in, standings_of
 from blizzard.core.look import Listed
-from blizzard.core.overlap import is_same_source
 from blizzard.core.paths import Path
+from blizzard.core.patterns import word_for
 from blizzard.core.plan import count_backlog
 from blizzard.core.position import Position
+from blizzard.core.readers import is_meant
 from blizzard.core.recover import Resume
-from blizzard.core.refuse import Refuse, describe_position
+from blizzard.core.refuse import Refuse, describe_position, filters_shown
 from blizzard.core.types import SourceIdentity
 from blizzard.delta.table import DeltaRsTable
 from blizzard.run.assemble import Assembly
 from blizzard.run.ports import Quarantine
 from blizzard.run.settle import recovery_with_quarantine
+from blizzard.source.listed import ListedSource
 from blizzard.store.uri import show_uri
 
 _UNKNOWN = "unknown"
@@ -54,6 +56,12 @@ class PipelineStatus:
     rewritten_files: int | None = None
     unclear_files: int | None = None
     held_files: int | None = None
+    # What is in the source's folder and is not read: it matches no pattern, or a filter leaves it out.
+    unmatched_files: int | None = None
+    unmatched_by_suffix: dict[str, int] | None = None
+    filtered_files: int | None = None
+    filters: dict[str, str] | None = None  # source.ignore, source.modified_…; None: unknown
+    start_from: str | None = None
     explanation: tuple[str, ...] | None = None
 
 
@@ -67,13 +75,23 @@ class TableStatus:
 
 def table_status(assembly: Assembly, *, explain: bool = False) -> TableStatus:
     config, table = assembly.config, assembly.open_table()
-    source = assembly.source if config.source.path is not None else None
+    location = assembly.request.source_location if config.source.path is not None else None
+    min_age_s = config.source.min_age_s or 0
+
+    def look(position: Position) -> Listed:
+        """At what the pipeline reads, whatever filters are given."""
+        assert location is not None
+        reads = location.reading(position.source, position.begun.since_ms)
+        return ListedSource(location=reads, min_age_s=min_age_s).look(EVERYTHING)
+
     return read_status(
         table,
         uri=show_uri(table.root),
         scan_commits=config.checkpoint.scan_commits,
-        source=source.identity if source is not None else None,
-        listed=source.look(EVERYTHING) if source is not None else None,
+        is_asked_for=None
+        if location is None
+        else lambda source: is_meant(source, location.identity, location.by_default),
+        look=None if location is None else look,
         late=config.late_policy,
         quarantine=assembly.quarantine,
         explain=explain,
@@ -85,25 +103,25 @@ def read_status(
     *,
     uri: str,
     scan_commits: int,
-    source: SourceIdentity | None = None,
-    listed: Listed | None = None,
+    is_asked_for: Callable[[SourceIdentity], bool] | None = None,
+    look: Callable[[Position], Listed] | None = None,
     late: LatePolicy | None = None,
     quarantine: Quarantine | None = None,
     explain: bool = False,
 ) -> TableStatus:
-    """With `source`, only the pipelines that read it. With `listed`, also their backlog, counted as a run does."""
+    """With `is_asked_for`, only the pipelines that read such a source. With `look`, which lists the source of a
+    position, also their backlog, counted as a run does."""
     commits = list(table.scan_back())
     checkpoint = older_txns(table, commits[-1] if commits else None)
     standings = standings_of(commits, checkpoint)
-    statuses = [
-        replace(
-            _pipeline_status(table, found, scan_commits, listed, quarantine, explain),
-            **({} if listed is None else _backlog(table, found.position, listed, late or LatePolicy())),
-        )
-        for _, found in sorted(standings.items())
-        if source is None or is_same_source(source, found.position.source)
-    ]
-    if source is None:
+    statuses = []
+    for _, found in sorted(standings.items()):
+        if is_asked_for is None or is_asked_for(found.position.source):
+            listed = None if look is None else look(found.position)
+            status = _pipeline_status(table, found, scan_commits, listed, quarantine, explain)
+            backlog = {} if listed is None else _backlog(table, found.position, listed, late or LatePolicy())
+            statuses.append(replace(status, **backlog))
+    if is_asked_for is None:
         txns = [txn for commit in commits for txn in commit.txns] + list(checkpoint.txns if checkpoint else ())
         lost = [(name, fence) for name, fence in sorted(fences_of(txns).items()) if name not in standings]
         statuses += [_lost_status(table, name, fence, scan_commits, explain) for name, fence in lost]
@@ -128,7 +146,9 @@ def _pipeline_status(
     return PipelineStatus(
         pipeline=position.pipeline,
         source=position.source.root,
-        pattern=position.source.pattern,
+        pattern=word_for(position.source.pattern),
+        filters=filters_shown(position.source),
+        start_from=position.begun.start_from,
         sequence=position.sequence,
         delta_version=found.version,
         committed_at_ms=found.committed_at_ms,
@@ -153,6 +173,7 @@ def _backlog(table: DeltaRsTable, position: Position, listed: Listed, policy: La
         "rewritten_files": len(found.rewritten),
         "unclear_files": len(found.unclear),
         "held_files": len(listed.held),
+        **listed.left_out.shown,
     }
 
 

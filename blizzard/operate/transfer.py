@@ -26,12 +26,11 @@ from blizzard.core.rollback import check_sources
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError, OutOfStep, Refused
 from blizzard.operate.positions import changed_meanwhile, committing_on, edit_intent, no_position, on_this_version
-from blizzard.operate.rollback import plan_going_back
+from blizzard.operate.rollback import list_for, plan_going_back
 from blizzard.operate.status import find_position
 from blizzard.run.ports import Quarantine
 from blizzard.run.recover import decide_start
 from blizzard.run.settle import settle_replaced
-from blizzard.source.listing import list_source
 from blizzard.source.uri import location_of
 from blizzard.store import open_store
 from blizzard.store.access import NO_ACCESS, Access
@@ -234,7 +233,7 @@ def _require_fit(
             f"{plan.files[0]['path']}, which a later sequence added, is part of it. To remove what came later and put"
             f" the position back, in one commit: blizzard checkpoint rollback --to {position.sequence} --yes",
         )
-    missing = check_sources(plan, list_source(location_of(position.source, source_access)))
+    missing = check_sources(plan, list_for(location_of(position, source_access), current))
     if missing is not None:
         raise Refused(missing.message, kind=missing.kind)
     return plan.removed_path

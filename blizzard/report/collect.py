@@ -12,8 +12,9 @@ from blizzard.core.codec import FENCE_PREFIX
 from blizzard.core.explain import explain_recovery
 from blizzard.core.log import CommitFacts, positions_in
 from blizzard.core.paths import Path
+from blizzard.core.patterns import word_for
 from blizzard.core.position import Position, RecordsRead
-from blizzard.core.refuse import Refuse
+from blizzard.core.refuse import Refuse, filters_shown
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import BlizzardError
 from blizzard.quarantine import contents
@@ -183,7 +184,9 @@ def _position(position: Position, version: int | None, bad: _Quarantined) -> Sta
     marks += sorted(source.prefix_marks.items())
     return StandsAt(
         source=position.source.root,
-        pattern=position.source.pattern,
+        pattern=word_for(position.source.pattern),
+        filters=filters_shown(position.source),
+        start_from=position.begun.start_from,
         sequence=position.sequence,
         version=version,
         taken_at_ms=position.taken_at_ms,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from blizzard.core.paths import Path
@@ -71,6 +71,8 @@ class StandsAt:
     held: tuple[HeldFile, ...]
     held_count: int
     pending_quarantine: int  # files of bad records that it names and the quarantine table does not hold yet
+    filters: dict[str, str] = field(default_factory=dict)  # source.ignore, source.modified_…
+    start_from: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

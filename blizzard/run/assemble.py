@@ -17,7 +17,7 @@ from blizzard.core.bad import BadPolicy
 from blizzard.core.clock import Clock
 from blizzard.core.events import Emit, unheard
 from blizzard.core.kinds import Kind
-from blizzard.core.readers import readers_of
+from blizzard.core.readers import is_meant, readers_of
 from blizzard.core.trial import Trial
 from blizzard.core.types import Slice, SourceFile
 from blizzard.delta.place import DeltaRsPlace
@@ -158,11 +158,12 @@ class Assembly:
         The default comes from the folder's name: if the folder is renamed, only the table knows the old one."""
         if self.request.pipeline is not None:
             return self.request.pipeline
-        source = self.request.source_location.identity
-        default = default_pipeline(source)
+        location = self.request.source_location
+        source, default = location.identity, default_pipeline(location.identity)
         if table is None or table.fence(default):
             return default
-        readers = readers_of(table.standings(scan_commits=self.config.checkpoint.scan_commits), source)
+        standings = table.standings(scan_commits=self.config.checkpoint.scan_commits)
+        readers = readers_of(standings, source, by_default=location.by_default)
         if default in readers or not readers:
             return default
         if len(readers) > 1:
@@ -172,6 +173,21 @@ class Assembly:
                 kind=Kind.SEVERAL_PIPELINES,
             )
         return readers[0]
+
+    def on(self, table: DeltaRsTable | None, pipeline: str) -> Assembly:
+        """The same parts, with the source as the position of this pipeline has it: without a given pattern it goes on
+        with the default that it began with, and a date that it began at stays."""
+        location = self.request.source_location
+        position = None if table is None else table.newest_position(pipeline)
+        identity = location.identity
+        if position is not None and is_meant(position.source, identity, location.by_default):
+            identity = replace(identity, pattern=position.source.pattern)
+        start = self.request.start_from
+        begun_ms = start.since_ms if start is not None else None
+        since_ms = begun_ms if position is None else position.begun.since_ms
+        return replace(
+            self, request=replace(self.request, pipeline=pipeline, reads=location.reading(identity, since_ms))
+        )
 
     @property
     def cleaning(self) -> Cleaning | None:

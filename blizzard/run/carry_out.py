@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from blizzard.core.events import Began, Discovered, Ended, Noted, Recovered, Warned
+from blizzard.core.events import Began, Discovered, Ended, Noted, Recovered
 from blizzard.core.kinds import Kind
 from blizzard.core.late import EVERYTHING
 from blizzard.core.paths import Path
-from blizzard.errors import SchemaError
+from blizzard.core.patterns import word_for
+from blizzard.core.refuse import filters_shown
+from blizzard.errors import ConfigError, SchemaError
 from blizzard.run.assemble import (
     Assembly,
     Opened,
@@ -18,10 +20,10 @@ from blizzard.run.assemble import (
     parse_policy,
 )
 from blizzard.run.commit_queue import ThreadBackground
-from blizzard.run.discover import NO_FILE_MATCHES
+from blizzard.run.discover import check_matches
 from blizzard.run.drain import drain
 from blizzard.run.ports import NeverStop, StopRequest
-from blizzard.run.preview import NothingRead, plan_nothing, plan_run
+from blizzard.run.preview import NothingRead, error_shown, plan_nothing, plan_run
 from blizzard.run.validate import Validation, validate, validate_nothing
 from blizzard.schema import DeltaSchema
 from blizzard.schema.evolve import with_rescued_column
@@ -42,6 +44,7 @@ class SchemaMissing(SchemaError):
 def carry_out(assembly: Assembly, opened: Opened, *, run_id: str, stop: StopRequest | None = None) -> None:
     """Drain the source. What happens is emitted, also when this raises."""
     stop, started, has_failed = stop or NeverStop(), time.monotonic(), True
+    assembly = assembly.on(opened.table, opened.pipeline)
     source = assembly.request.source_location
     assembly.emit(
         Began(
@@ -79,10 +82,23 @@ def _ingest(assembly: Assembly, opened: Opened, run_id: str, stop: StopRequest) 
 
 def preview(assembly: Assembly, opened: Opened, *, slots: int, validation: Validation | None = None) -> dict[str, Any]:
     """What a run would do first, found by the same steps. Changes nothing. With `validation` records are parsed too."""
-    shown: dict[str, Any] = {"pipeline": opened.pipeline, "table": assembly.request.table_shown}
+    assembly = assembly.on(opened.table, opened.pipeline)
+    location = assembly.request.source_location
+    shown: dict[str, Any] = {
+        "pipeline": opened.pipeline,
+        "table": assembly.request.table_shown,
+        "source": location.identity.root,
+        "pattern": word_for(location.identity.pattern),
+        "filters": filters_shown(location.identity),
+    }
     assembly.quarantine.open()
     assembly.check_for_writing(opened.table)
-    layout = _layout_to_write(assembly, opened)
+    try:
+        layout = _layout_to_write(assembly, opened)
+    except ConfigError as e:
+        if e.kind != Kind.NO_FILE_MATCHES:
+            raise
+        return shown | {"recovery": None, **error_shown(e), "settles": []}
     if layout is None:
         nothing_read = {} if validation is None else {"validation": validate_nothing()}
         return shown | plan_nothing(assembly.source.look(EVERYTHING)) | nothing_read
@@ -118,11 +134,11 @@ def _layout_to_write(assembly: Assembly, opened: Opened) -> TableLayout | None:
 
 def _inferred_schema(assembly: Assembly) -> DeltaSchema | None:
     """None: there is no record. Raises, with the schema as a suggestion, if inference was not asked for."""
-    files = assembly.source.list()
-    inferred = assembly.infer(files)
+    listed = assembly.source.look(EVERYTHING)
+    if not listed.files:
+        check_matches(assembly.emit, listed, assembly.source.identity)
+    inferred = assembly.infer(listed.files)
     if inferred is None:
-        if not files:
-            assembly.emit(Warned(message=NO_FILE_MATCHES))
         return None
     if not assembly.config.schema.infer:
         raise SchemaMissing(inferred.ddl)

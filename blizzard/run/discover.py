@@ -29,16 +29,21 @@ from blizzard.core.late import (
 )
 from blizzard.core.lists import count, some
 from blizzard.core.look import Listed
+from blizzard.core.patterns import glob_of
 from blizzard.core.plan import count_backlog, is_drained
 from blizzard.core.position import Position
 from blizzard.core.recover import StartFrom
-from blizzard.core.types import SourceFile, find_file
+from blizzard.core.types import SourceFile, SourceIdentity, find_file
 from blizzard.errors import BadData, ConfigError, Refused
 from blizzard.run.ports import Ports, Source, Table
 from blizzard.run.recover import Start, decide_again
 from blizzard.run.settings import RunSettings
 
 NO_FILE_MATCHES = "no file of the source matches its pattern"
+_ALL_LEFT_OUT = (
+    "of the source, and source.ignore, source.modified_after, source.modified_before or the date that the pipeline"
+    " began at leaves all of that out"
+)
 _DONE = {
     "ingest": "read now",
     "quarantine": "put into quarantine, unread",
@@ -84,7 +89,7 @@ class Discovered:
 def look_at_all(ports: Ports, settings: RunSettings) -> Listed:
     """List everything: for a new table, and for a position that is taken over."""
     listed = _look(ports, EVERYTHING)
-    _check_names(ports, settings, listed)
+    _check_names(ports, settings, listed, has_begun=False)
     return listed
 
 
@@ -97,7 +102,7 @@ def discover(
     began = time.monotonic()
     listed = whole or _look(ports, scope)
     seconds = time.monotonic() - began
-    _check_names(ports, settings, listed)
+    _check_names(ports, settings, listed, has_begun=position.sequence > 0)
     if position.sequence == 0 and whole is None:  # now with the names, which show a source that was moved
         decide_again(ports, settings, table, listed.files)
     if not is_drained(position.marks, listed.files, listed.held):
@@ -140,10 +145,35 @@ def _look(ports: Ports, scope: Scope) -> Listed:
     return listed
 
 
-def _check_names(ports: Ports, settings: RunSettings, listed: Listed) -> None:
-    if not listed.files and listed.is_full:
-        ports.emit(Warned(message=NO_FILE_MATCHES))
+def _check_names(ports: Ports, settings: RunSettings, listed: Listed, *, has_begun: bool) -> None:
+    if not has_begun:
+        check_matches(ports.emit, listed, ports.source.identity)
+    elif not listed.files and listed.is_full:
+        ports.emit(Warned(message=_nothing_listed(listed)))
     check_start_from(settings.start_from, listed.files)
+
+
+def check_matches(emit: Emit, listed: Listed, source: SourceIdentity) -> None:
+    """For a pipeline that has not begun: says which files it will not read. Raises if there are files, but none that
+    matches: that is no success, and nobody would look for a reason. An empty folder is no mistake."""
+    if not listed.is_full:
+        return
+    left_out = listed.left_out
+    if not listed.files and left_out.unmatched and not left_out.filtered:
+        raise ConfigError(
+            f"no file of {source.root} matches the pattern {glob_of(source.pattern)}. What is there:"
+            f" {left_out.kinds}. Nothing was read; {left_out.way_to_read}",
+            kind=Kind.NO_FILE_MATCHES,
+        )
+    if not listed.files:
+        emit(Warned(message=_nothing_listed(listed)))
+    elif left_out.unmatched:
+        emit(Warned(message=f"{left_out.sentence}; {left_out.way_to_read}"))
+
+
+def _nothing_listed(listed: Listed) -> str:
+    filtered = listed.left_out.filtered
+    return f"the pattern matches {count(filtered, 'file')} {_ALL_LEFT_OUT}" if filtered else NO_FILE_MATCHES
 
 
 def check_start_from(start_from: StartFrom | None, listing: Sequence[SourceFile]) -> None:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from blizzard.core.cleanable import OneCleaned
 from blizzard.core.events import Event, Recovered
+from blizzard.core.kinds import Kind
 from blizzard.core.late import Scope, Unexpected
 from blizzard.core.ledger import LedgerEntry
 from blizzard.core.look import Listed
@@ -29,7 +30,7 @@ from blizzard.core.types import (
     SourceFile,
     SourceIdentity,
 )
-from blizzard.errors import BadData, Refused
+from blizzard.errors import BadData, BlizzardError, ConfigError, Refused
 from blizzard.run.discover import look_at_all
 from blizzard.run.drain import begin
 from blizzard.run.plan import plan
@@ -211,12 +212,18 @@ def plan_run(
     emit = Stream(recovery.see, ports.emit)
     try:
         first = look_ahead(replace(ports, quarantine=quarantine, source=source, stop=stop, emit=emit), settings, table)
-    except (Refused, BadData) as e:
-        shown = {"recovery": recovery.path, "exit_code": e.exit_code, "error_kind": e.kind, "error": str(e)}
+    except (Refused, BadData, ConfigError) as e:
+        if isinstance(e, ConfigError) and e.kind != Kind.NO_FILE_MATCHES:
+            raise
+        shown = {"recovery": recovery.path, **error_shown(e)}
     else:
         shown = _shown(first) | ({} if validate is None else {"validation": validate(first)})
     settles = [{"sequence": s.sequence, "files": len(s.quarantine.pending)} for s in quarantine.unsettled]
     return shown | {"settles": settles}
+
+
+def error_shown(error: BlizzardError) -> dict[str, Any]:
+    return {"exit_code": error.exit_code, "error_kind": error.kind, "error": str(error)}
 
 
 class _RecoveryPath:
@@ -258,6 +265,7 @@ def _shown(first: FirstSteps) -> dict[str, Any]:
         "unclear_files": list(first.found.unclear),
         "held_files": dict(first.listed.held),
         "held_back": _held_before(first),
+        **first.listed.left_out.shown,
         "half_deleted_files": list(first.listed.asides),
         "renewal": first.renews,
         "cleans_through": _cleans_through(first),

@@ -6,7 +6,6 @@ ordinary run asks only for the pages with new names.
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,9 +14,11 @@ from threading import Event
 
 from blizzard.core.kinds import Kind
 from blizzard.core.late import EVERYTHING, Scope
+from blizzard.core.left_out import LeftOutCount
 from blizzard.core.position import prefix_of
 from blizzard.core.types import Listing, SourceFile
 from blizzard.errors import BadFile
+from blizzard.source.chosen import Chosen
 from blizzard.source.uri import SourceLocation
 from blizzard.store.files import Pages, Store
 from blizzard.store.uri import join
@@ -29,26 +30,27 @@ _DEPTH_OF_PARTS = 4
 _WAIT_S = 0.05
 
 
-def list_bucket(source: SourceLocation, matches: re.Pattern[str], scope: Scope = EVERYTHING) -> Listing:
+def list_bucket(source: SourceLocation, chosen: Chosen, scope: Scope = EVERYTHING) -> Listing:
+    left_out = LeftOutCount()
     paths: list[str] = []
     sizes, seen_ms = array("q"), array("q")
     etags: list[str] = []
-    for file in _wanted(_in_scope(source, scope, matches), matches, source):
+    for file in _wanted(_in_scope(source, scope, chosen), chosen, source, left_out):
         paths.append(file.path)
         sizes.append(file.size_bytes)
         etags.append(file.etag)
         seen_ms.append(file.seen_ms)
-    return Listing(paths, sizes, etags, seen_ms)
+    return Listing(paths, sizes, etags, seen_ms, left_out=left_out.total)
 
 
-def _in_scope(source: SourceLocation, scope: Scope, matches: re.Pattern[str]) -> Iterator[SourceFile]:
+def _in_scope(source: SourceLocation, scope: Scope, chosen: Chosen) -> Iterator[SourceFile]:
     store, marks_per = source.store, source.identity.marks_per
     if scope.is_full:
         yield from _listed(store, "")
         return
     for name in scope.also:
         # The names come from the log: ask only for names that a listing would show.
-        file = store.stat(name) if is_wanted(name, matches, source.only) else None
+        file = store.stat(name) if chosen.takes_name(name) else None
         if file is not None:
             yield file
     if marks_per is not None and store.paging is not None:
@@ -89,18 +91,16 @@ def _find_parts(pages: Pages, marks_per: str) -> tuple[list[str], list[SourceFil
     return parts, loose
 
 
-def is_wanted(name: str, matches: re.Pattern[str], only: str | None) -> bool:
-    """Whether a file of this name belongs to the source. Hidden names do not, so no name with `..` in it does."""
-    if name != only and (name[:1] in "_." or "/_" in name or "/." in name):
-        return False
-    # Some stores list an object for a folder. Its name ends with a slash.
-    return not name.endswith("/") and matches.match(name) is not None
-
-
-def _wanted(files: Iterable[SourceFile], matches: re.Pattern[str], source: SourceLocation) -> Iterator[SourceFile]:
+def _wanted(
+    files: Iterable[SourceFile], chosen: Chosen, source: SourceLocation, left_out: LeftOutCount
+) -> Iterator[SourceFile]:
     for file in files:
         name = file.path
-        if not is_wanted(name, matches, source.only):
+        if not chosen.takes(file):
+            if chosen.matches(name):
+                left_out.filtered += 1
+            elif not chosen.is_hidden(name):
+                left_out.add_unmatched(name)
             continue
         if "\ufffd" in name or "\0" in name:
             raise BadFile(

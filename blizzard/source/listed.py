@@ -31,7 +31,9 @@ class ListedSource:
         is_full = scope.is_full or is_local(self.location.root)  # a local folder is always listed whole
         files = list_source(self.location, EVERYTHING if is_full else scope)
         held = find_young(files, at_ms, self.min_age_s)
-        return Listed(files=files, at_ms=at_ms, is_full=is_full, held=held, asides=files.asides)
+        return Listed(
+            files=files, at_ms=at_ms, is_full=is_full, held=held, asides=files.asides, left_out=files.left_out
+        )
 
     def finish_asides(self, names: Sequence[str]) -> Sequence[str]:
         return [said for name in names if (said := aside.finish(join(self.location.root, name))) is not None]

@@ -38,7 +38,7 @@ def pick_files(uris: Sequence[str], pattern: str | None, access_to: Callable[[st
     location = places[0]
     if len(places) > 1:
         identity = SourceIdentity(root=show_uri(root), pattern=location.identity.pattern)
-        location = SourceLocation(root=root, pattern=location.pattern, identity=identity, access=location.access)
+        location = SourceLocation(root=root, identity=identity, access=location.access)
     return Picked(location=location, files=[found[path] for path in sorted(found)])
 
 

@@ -8,13 +8,22 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
-from blizzard.core.compression import COMPRESSION_SUFFIXES
 from blizzard.core.kinds import Kind
-from blizzard.core.overlap import DEFAULT_PATTERN
-from blizzard.core.types import SourceIdentity
+from blizzard.core.left_out import suffix_of
+from blizzard.core.patterns import (
+    COMPRESSION_SUFFIXES,
+    DATA_SUFFIXES,
+    DEFAULT,
+    DEFAULTS,
+    FIRST_DEFAULT,
+    glob_of,
+    pattern_of,
+)
+from blizzard.core.position import Position
+from blizzard.core.types import NO_FILTERS, Filters, SourceIdentity
 from blizzard.errors import ConfigError
 from blizzard.store import open_store
 from blizzard.store.access import NO_ACCESS, Access
@@ -22,27 +31,44 @@ from blizzard.store.files import Store
 from blizzard.store.uri import is_local, locate, show_uri
 
 _GLOB = re.compile(r"[*?\[{]")
-_DATA_FILE = re.compile(rf"(?:\.ndjson|\.jsonl|\.json|{'|'.join(map(re.escape, COMPRESSION_SUFFIXES))})$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLocation:
+    """`identity` is what positions say. `filters` are those in force: also files from before the moment that a pipeline
+    began at (`--start-from date:…`) are left out."""
+
     root: str  # local path, or a URI in its normal form
-    pattern: str
     identity: SourceIdentity
+    filters: Filters = NO_FILTERS
     only: str | None = None  # the source is this one file
     access: Access = NO_ACCESS
+    by_default: bool = False  # nobody gave a pattern
+
+    @property
+    def pattern(self) -> str:
+        """The glob."""
+        return glob_of(self.identity.pattern)
 
     @property
     def store(self) -> Store:
         return open_store(self.root, self.access)
 
+    def reading(self, identity: SourceIdentity, since_ms: int | None = None) -> SourceLocation:
+        """The same place, but the files that this identity chooses."""
+        return replace(self, identity=identity, filters=identity.filters.since(since_ms), by_default=False)
+
 
 def locate_source(
-    uri: str, pattern: str | None = None, access: Access = NO_ACCESS, *, marks_per: str | None = None
+    uri: str,
+    pattern: str | None = None,
+    access: Access = NO_ACCESS,
+    *,
+    marks_per: str | None = None,
+    filters: Filters = NO_FILTERS,
 ) -> SourceLocation:
     """A folder, one file, or a glob below a folder."""
-    path = locate(uri, what="source")
+    path, by_default = locate(uri, what="source"), False
     only = None
     if _GLOB.search(path) and not _exists(path, access):
         if pattern is not None:
@@ -55,17 +81,23 @@ def locate_source(
         folder = folder or "/"
         pattern = re.sub(r"([*?\[\]{}!\\])", r"\\\1", only)
     else:
-        folder = path
-    # The default pattern is written as "default": if it gets a new file ending, pipelines must stay the same.
-    identity = SourceIdentity(root=show_uri(folder), pattern=pattern or "default", marks_per=marks_per)
-    return SourceLocation(root=folder, pattern=pattern or DEFAULT_PATTERN, identity=identity, only=only, access=access)
+        folder, by_default = path, pattern is None
+        if pattern == DEFAULT:
+            raise ConfigError(
+                f"source.pattern {pattern!r} is a name that positions use; write default-2", kind=Kind.USAGE
+            )
+        pattern = DEFAULT if pattern is None else pattern_of(pattern)
+    identity = SourceIdentity(root=show_uri(folder), pattern=pattern, marks_per=marks_per, filters=filters)
+    return SourceLocation(
+        root=folder, identity=identity, filters=filters, only=only, access=access, by_default=by_default
+    )
 
 
-def location_of(identity: SourceIdentity, access: Access = NO_ACCESS) -> SourceLocation:
+def location_of(position: Position, access: Access = NO_ACCESS) -> SourceLocation:
     """The source that a position belongs to."""
-    pattern = DEFAULT_PATTERN if identity.pattern == "default" else identity.pattern
-    root = locate(identity.root, what="source")
-    return SourceLocation(root=root, pattern=pattern, identity=identity, access=access)
+    root = locate(position.source.root, what="source")
+    location = SourceLocation(root=root, identity=position.source, access=access)
+    return location.reading(position.source, position.begun.since_ms)
 
 
 def _exists(path: str, access: Access) -> bool:
@@ -76,8 +108,20 @@ def _is_file(path: str, access: Access) -> bool:
     if is_local(path):
         return os.path.isfile(path)
     folder, name = path.rsplit("/", 1)
-    # Most sources are folders: make a request only if the name looks like a file.
-    return folder.count("/") >= 2 and _DATA_FILE.search(name) is not None and _is_object(folder, name, access)
+    # Most sources are folders: make a request only if the name has a suffix.
+    if folder.count("/") < 2 or not (suffix := suffix_of(name)):
+        return False
+    try:
+        return _is_object(folder, name, access)
+    except ConfigError as e:
+        # A role may see only what is below a folder, and a folder may be called v1.b.
+        if e.kind != Kind.ACCESS_DENIED or _is_known(suffix):
+            raise
+        return False
+
+
+def _is_known(suffix: str) -> bool:
+    return not set(suffix.lower().split(".")).isdisjoint((*DATA_SUFFIXES, *COMPRESSION_SUFFIXES))
 
 
 def _is_object(folder: str, name: str, access: Access) -> bool:
@@ -95,8 +139,10 @@ def _split_glob(path: str) -> tuple[str, str]:
 
 
 def default_pipeline(identity: SourceIdentity) -> str:
-    """A readable name, different for every source: the folder's name and a digest of root and pattern."""
+    """A readable name, different for every source: the folder's name and a digest of root and pattern. It is the same
+    for all default patterns: a run without a pattern goes on with the one that the pipeline began with."""
     folder = unquote(identity.root.rstrip("/").rsplit("/", 1)[-1])
     slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", folder).strip("-.").lstrip("-._")[:40] or "root"
-    digest = hashlib.sha256(f"{identity.root}\n{identity.pattern}".encode()).hexdigest()
+    pattern = FIRST_DEFAULT if identity.pattern in DEFAULTS else identity.pattern
+    digest = hashlib.sha256(f"{identity.root}\n{pattern}".encode()).hexdigest()
     return f"{slug}-{digest[:8]}"

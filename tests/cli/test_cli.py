@@ -203,7 +203,8 @@ def test_a_name_that_is_not_utf8_still_ends_in_an_object(capsys: pytest.CaptureF
 
 
 def test_an_empty_source_says_that_nothing_matches(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text("{}")
-    code, _, err = call(capsys, "run", "--source", str(tmp_path), "--table", str(tmp_path / "t"), "--schema", "id INT")
+    (tmp_path / "src").mkdir()
+    where = ["--source", str(tmp_path / "src"), "--table", str(tmp_path / "t")]
+    code, _, err = call(capsys, "run", *where, "--schema", "id INT")
     assert code == 0
     assert "no file of the source matches" in err

@@ -32,6 +32,9 @@ _SOURCE_FIELDS: dict[str, list[Any]] = {
     "root": _NO_TEXT,
     "pattern": _NO_TEXT,
     "marks_per": [True, 7, 1.5, [], {}],
+    "modified_after_ms": _NO_INTEGER[1:],
+    "modified_before_ms": _NO_INTEGER[1:],
+    "ignore": [*_NO_LIST, [None], [7], [""], [["x"]]],
 }
 _FILE_FIELDS: dict[str, list[Any]] = {
     "path": _NO_NAME,

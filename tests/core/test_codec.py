@@ -29,7 +29,7 @@ from blizzard.core.position import (
     RustPosition,
     Seen,
 )
-from blizzard.core.types import SourceIdentity
+from blizzard.core.types import Filters, SourceIdentity
 from blizzard.testing.positions import changed
 
 # Exactly the bytes serde_json gives for the state in the seed document.
@@ -97,7 +97,7 @@ def test_version_two_keeps_the_seeds_shape_for_files() -> None:
         (app_id(b'{"schema_version":'), codec.BadJson),
         (app_id(b"[]"), WrongType),
         (app_id(b"{}"), MissingField),
-        (app_id(b'{"schema_version":3}'), codec.UnknownVersion),
+        (app_id(b'{"schema_version":4}'), codec.UnknownVersion),
         (app_id(b'{"schema_version":0}'), codec.UnknownVersion),
         (app_id(b'{"schema_version":true}'), WrongType),
         (app_id(b'{"schema_version":"2"}'), WrongType),
@@ -176,6 +176,8 @@ def test_only_the_listed_fields_are_ever_encoded() -> None:
         "reads_again": True,
         "head": head,
         "removed_path": "r",
+        "since_ms": 1,
+        "chosen_before": (SourceIdentity(root="file:///s", pattern="*"),),
     }
     encoded = set(decode_json(encode_position(example(**optional))))
     parts = (PlannedOn, Begun, Seen, ForQuarantine, CleanedThrough)
@@ -199,6 +201,19 @@ progress = st.one_of(
     st.builds(RecordsRead, records=st.integers(0, 2**53)),
     st.builds(RecordsRead, records=st.integers(0, 2**53), size_bytes=st.integers(0, 2**53), etag=names),
 )
+moments = st.none() | st.integers(0, 2**53)
+sources = st.builds(
+    SourceIdentity,
+    root=names,
+    pattern=names,
+    marks_per=st.none() | names,
+    filters=st.builds(
+        Filters,
+        modified_after_ms=moments,
+        modified_before_ms=moments,
+        ignore=st.lists(names, max_size=2).map(tuple),
+    ),
+)
 states = st.builds(
     Position,
     pipeline=names,
@@ -206,7 +221,8 @@ states = st.builds(
     run_id=names,
     batch_id=names,
     taken_at_ms=st.integers(0, 2**53),
-    source=st.builds(SourceIdentity, root=names, pattern=names, marks_per=st.none() | names),
+    source=sources,
+    chosen_before=st.lists(sources, max_size=2).map(tuple),
     marks=st.builds(
         Marks,
         files=st.dictionaries(paths, progress, max_size=5),
@@ -221,7 +237,7 @@ states = st.builds(
         settings_fingerprint=st.none() | st.just("0123abcd"),
         add_path=st.none() | names,
     ),
-    begun=st.builds(Begun, start_from=st.none() | names, reads_again=st.booleans()),
+    begun=st.builds(Begun, start_from=st.none() | names, since_ms=moments, reads_again=st.booleans()),
     seen=st.builds(
         Seen,
         held_back=st.dictionaries(paths, names, max_size=3),

@@ -30,6 +30,7 @@ from blizzard.core.log import CommitFacts, TableFacts, Txn, fence_version
 from blizzard.core.position import FileProgress, Finished, Position, RustPosition
 from blizzard.core.quarantine import QuarantineFacts, Settled, chain_of, judge_quarantine
 from blizzard.core.recover import Resume, decide_recovery
+from blizzard.core.types import NO_FILTERS, SourceIdentity
 
 FOLDER = Path(__file__).parent / "payloads"
 
@@ -53,12 +54,14 @@ LOGS = [f"{version}/{name}" for version in _VERSIONS_WITH_LOGS for name in _LOGS
 QUARANTINE_LOGS = [f"{version}/real-log-of-quarantine" for version in _VERSIONS_WITH_LOGS]
 
 # What a field that came later says where an older version wrote nothing of it.
-_CAME_LATER = {
+_CAME_LATER: dict[str, Any] = {
     "quarantine_head": None,
     "settled_names": None,
     "names_compared_ms": None,
     "reads_again": False,
     "removed_path": None,
+    "since_ms": None,
+    "chosen_before": [],
 }
 
 
@@ -80,6 +83,13 @@ def _progress(progress: FileProgress) -> Any:
     return "Finished" if isinstance(progress, Finished) else asdict(progress)
 
 
+def said_of_source(source: SourceIdentity) -> dict[str, Any]:
+    """No older version had filters."""
+    fields = asdict(source)
+    assert fields.pop("filters") == asdict(NO_FILTERS)
+    return fields
+
+
 def said(position: Position) -> dict[str, Any]:
     """All of a position under the names that older versions had for its fields."""
     on, begun, seen = position.on, position.begun, position.seen
@@ -94,7 +104,7 @@ def said(position: Position) -> dict[str, Any]:
         "delta_version": on.delta_version,
         "add_path": on.add_path,
         "removed_path": on.removed_path,
-        "source": asdict(position.source),
+        "source": said_of_source(position.source),
         "schema_fingerprint": on.schema_fingerprint,
         "source_state": {
             "files": {path: _progress(progress) for path, progress in position.marks.files.items()},
@@ -103,6 +113,8 @@ def said(position: Position) -> dict[str, Any]:
             "marks_per": position.marks.marks_per,
         },
         "start_from": begun.start_from,
+        "since_ms": begun.since_ms,
+        "chosen_before": list(map(said_of_source, position.chosen_before)),
         "reads_again": begun.reads_again,
         "pending_quarantine": list(quarantine.pending),
         "replayed": dict(quarantine.replayed),
@@ -132,7 +144,7 @@ def said_by_rust(position: RustPosition) -> dict[str, Any]:
 def said_in_ledger(ledger: Ledger) -> dict[str, Any]:
     fields = asdict(ledger)
     lists = {name: list(fields[name]) for name in ("entries", "quarantine", "superseded")}
-    return fields | lists
+    return fields | lists | {"source": said_of_source(ledger.source)}
 
 
 def expected_of_ledger(says: dict[str, Any]) -> dict[str, Any]:

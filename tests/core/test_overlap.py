@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.core.overlap import DEFAULT_PATTERN, may_overlap
+from blizzard.core.overlap import may_overlap
+from blizzard.core.patterns import DEFAULT, FIRST_DEFAULT
 from blizzard.core.types import SourceIdentity
 from blizzard.errors import ConfigError
-from blizzard.source.listing import compile_pattern
+from blizzard.source.chosen import compile_pattern
 
 
 def source(root: str, pattern: str = "default") -> SourceIdentity:
@@ -40,6 +41,12 @@ def source(root: str, pattern: str = "default") -> SourceIdentity:
         (("file:///d", "[ab]*"), ("file:///d", "[cd]*"), True),  # in doubt
         (("file:///d", "{a..c}x"), ("file:///d", "bx"), True),
         (("file:///d", "{a"), ("file:///d", "b"), True),
+        (("file:///d", FIRST_DEFAULT), ("file:///d", DEFAULT), True),
+        (("file:///d", FIRST_DEFAULT), ("file:///d", "*.json"), False),
+        (("file:///d", DEFAULT), ("file:///d", "*.json"), True),
+        (("file:///d", DEFAULT), ("file:///d/x", "*.JsOn.Gz"), True),  # in any case
+        (("file:///d", DEFAULT), ("file:///d", "*.log.gz"), False),
+        (("file:///d", "Sub/*"), ("file:///d/sub", DEFAULT), False),  # only the suffix is in any case
     ],
 )
 def test_roots_and_patterns(one: tuple[str, ...], other: tuple[str, ...], expected: bool) -> None:
@@ -51,10 +58,20 @@ pieces = st.sampled_from(
     ["a", "b", "*", "?", "**", "/", "{a,b}", "{,a/b}", "[ab]", "[!a]", ".nd", "\\*", "a/", "{b,{a,*}}"]
 )
 patterns = st.lists(pieces, min_size=1, max_size=5).map("".join)
-names = st.lists(st.sampled_from(["a", "b", "ab", "a.nd", "b.nd", "*"]), min_size=1, max_size=3).map("/".join)
+names = st.lists(
+    st.sampled_from(["a", "b", "ab", "a.nd", "b.nd", "*", "a.JSON", "b.jSonl.GZ", "a.ndjson.zst"]),
+    min_size=1,
+    max_size=3,
+).map("/".join)
+defaults = st.sampled_from([FIRST_DEFAULT, DEFAULT])
 
 
-@given(patterns | st.just(DEFAULT_PATTERN), patterns, names, st.sampled_from(["", "a", "b/a"]))
+@given(
+    patterns | defaults,
+    patterns | defaults | st.sampled_from(["*.JSON", "**/[ab].?SON*", "{a,b}.jSonl.G*"]),
+    names,
+    st.sampled_from(["", "a", "b/a"]),
+)
 def test_what_both_patterns_match_is_never_called_disjoint(outer: str, inner: str, name: str, folder: str) -> None:
     try:
         first, second = compile_pattern(outer), compile_pattern(inner)

@@ -15,7 +15,7 @@ import pytest
 
 from blizzard.cli.main import main
 from blizzard.config.request import parse_start_from
-from blizzard.core.overlap import DEFAULT_PATTERN
+from blizzard.core.patterns import DEFAULT, DEFAULT_GLOB
 from blizzard.core.recover import StartFrom
 from blizzard.core.types import SourceIdentity
 from blizzard.errors import BadFile, BlizzardError, ConfigError, Temporary
@@ -144,8 +144,8 @@ def test_an_unknown_file_to_start_a_new_table_after_is_a_mistake_too(tmp_path: P
 
 def test_the_default_pattern_goes_by_its_name_in_the_identity(tmp_path: Path) -> None:
     location = locate_source(str(tmp_path))
-    assert location.pattern == DEFAULT_PATTERN
-    assert location.identity.pattern == "default"
+    assert location.pattern == DEFAULT_GLOB
+    assert location.identity.pattern == DEFAULT
     assert locate_source(str(tmp_path), "*.gz").identity.pattern == "*.gz"
     # Were this name to change, every scheduled run without --pipeline would meet its table as a stranger.
     assert default_pipeline(SourceIdentity(root="file:///data/events", pattern="default")) == "events-51e25bd3"

@@ -198,14 +198,19 @@ def command(flow: Flow, *more: str) -> list[str]:
 def test_the_command_shows_late_files_and_that_none_matches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flow = Flow(tmp_path)
     write_ids(flow.src / "m.ndjson", 0, 3)
-    assert main(command(flow, "--schema", "id BIGINT, name STRING", "--set", "source.pattern=*.csv", "--json")) == 0
-    shown, err = capsys.readouterr()
-    assert (json.loads(shown)["listed_files"], json.loads(shown)["first_batch"]) == (0, [])
-    assert "no file of the source matches" in err
-    assert main(command(flow, "--infer", "--set", "source.pattern=*.csv")) == 0
-    shown, err = capsys.readouterr()
-    assert "no file matches the pattern" in shown
-    assert "no file of the source matches" in err
+    for words in ["--schema", "id BIGINT, name STRING"], ["--infer"]:
+        assert main(command(flow, *words, "--set", "source.pattern=*.csv", "--json")) == 2
+        shown = json.loads(capsys.readouterr().out)
+        assert (shown["exit_code"], shown["error_kind"]) == (2, "no_file_matches")
+        assert main(command(flow, *words, "--set", "source.pattern=*.csv")) == 2
+        assert "--set 'source.pattern=**/*.ndjson' [no_file_matches]" in capsys.readouterr().err
+    (tmp_path / "empty").mkdir()
+    nowhere = ["plan", "--source", str(tmp_path / "empty"), "--table", str(flow.table)]
+    for words in ["--schema", "id BIGINT"], ["--infer"]:
+        assert main([*nowhere, *words]) == 0
+        shown, err = capsys.readouterr()
+        assert "no file matches the pattern" in shown
+        assert "no file of the source matches" in err
     flow.run()
     write_ids(flow.src / "b.ndjson", 50, 53)
     assert main(command(flow)) == 0

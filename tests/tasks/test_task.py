@@ -162,6 +162,8 @@ def test_a_failed_upload_is_not_blamed_on_the_source_file(tmp_path: Path, monkey
     with pytest.raises(Temporary, match="writing blizzard-r-00000001"):
         run_task(spec, TaskPlan(slot=0, slices=(piece,), budget=budget), TICKET)
     assert abandoned
+
+
 @given(st.integers(16, 400), st.sampled_from(["quarantine", "drop"]))
 @settings(max_examples=20, deadline=None)
 def test_why_lines_are_bad_is_reported_with_the_first_of_each(
