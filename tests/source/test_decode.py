@@ -29,7 +29,7 @@ def test_plain_json_is_read_whatever_the_name_says(name: str, text: bytes) -> No
     assert decoded(text, name) == text
 
 
-@pytest.mark.parametrize("text", [b"id,name\n1,a\n", b"\0" * 600, os.urandom(8).hex().encode(), b"2024 started\n"])
+@pytest.mark.parametrize("text", [b"id,name\n1,a\n", b"\0" * 600, b"7fb59a6535629383", b"2024 started\n"])
 def test_what_is_neither_compressed_nor_json_is_held_back_if_the_name_says_compressed(text: bytes) -> None:
     assert refusal(text, "a.json.gz").startswith(
         "wrong_compression: the file is neither gzip, as its name says, nor JSON text"
