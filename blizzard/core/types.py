@@ -11,6 +11,7 @@ from typing import overload
 
 from blizzard.core.kinds import Kind
 from blizzard.core.observed import Observations
+from blizzard.core.reasons import NO_REASONS, Reasons
 from blizzard.core.tally import NOTHING, Tally
 
 
@@ -220,6 +221,7 @@ class TaskReport:
     rescued: int = 0
     undeclared: Tally = NOTHING  # values of good records that have no column
     cut_times: Tally = NOTHING  # timestamps that were cut to microseconds, by column
+    reasons: Reasons = NO_REASONS  # why lines are bad
     parser: str = ""  # which one read the lines: native, pyarrow or reference; empty: none was needed
     doubtful: int = 0  # lines that the fast parser left to the reference
     parser_defect: str | None = None  # how the native parser differed from the reference; then it was not used
@@ -295,6 +297,11 @@ class BatchResult:
     @property
     def cut_times(self) -> Tally:
         return reduce(Tally.merge, (report.cut_times for report in self.reports), NOTHING)
+
+    @property
+    def reasons(self) -> Reasons:
+        """Why records are bad."""
+        return reduce(Reasons.merge, (report.reasons for report in self.reports), NO_REASONS)
 
     @property
     def failure(self) -> TaskFailure | None:

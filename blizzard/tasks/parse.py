@@ -187,14 +187,8 @@ def _merge(one: Observations | None, other: Observations | None) -> Observations
 def _bad_line(span: Span, line: bytes, error: LineError, bom: bytes) -> BadLine:
     index, start, _ = span
     mark = bom if index == 0 else b""
-    return BadLine(
-        index=index,
-        kind=error.kind,
-        message=str(error),
-        column=error.column,
-        raw=mark + line,
-        offset=len(bom) + start - len(mark),
-    )
+    offset = len(bom) + start - len(mark)
+    return BadLine(index, error.kind, str(error), error.column, mark + line, offset, error.reason)
 
 
 def _refuse_rescued_column(schema: pa.Schema) -> None:

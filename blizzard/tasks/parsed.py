@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from blizzard.core.kinds import LineKind
 from blizzard.core.observed import Observations
+from blizzard.core.reasons import Reason
 from blizzard.core.tally import NOTHING, Tally
 from blizzard.source.lines import Positions
 
@@ -17,7 +18,8 @@ from blizzard.source.lines import Positions
 Span: TypeAlias = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Not frozen and not only by keyword: they may be many, and each would cost 1 µs more.
+@dataclass(slots=True)
 class BadLine:
     """A line that is not a record. `index` counts the lines of the block from 0, `offset` its bytes, both with the
     byte order mark; `kind` is stable."""
@@ -28,6 +30,7 @@ class BadLine:
     column: str | None
     raw: bytes
     offset: int
+    reason: Reason | None = field(default=None, compare=False)  # None: kind and column say all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from blizzard.core.kinds import Kind, LineKind
 from blizzard.core.observed import Observations
+from blizzard.core.reasons import NO_REASONS, Reason, bad_lines
 from blizzard.core.tally import NOTHING
 from blizzard.core.types import Budget, Slice, SliceReport, TaskFailure
 from blizzard.faults import reach
@@ -107,6 +108,7 @@ class Reading:
         self.changed: list[str] = []
         self.doubtful = 0
         self.undeclared = self.cut_times = NOTHING
+        self.reasons = NO_REASONS
         self.observed: Observations | None = None
 
     @property
@@ -285,6 +287,8 @@ class Reading:
             message=str(block.too_long),
         )
         self._count_bad(progress, 1, lambda _: (block.first_line + 1, row.kind, row.message))
+        long = (block.first_line + 1, Reason(kind=LineKind.TOO_LONG), row.message)
+        self.reasons = self.reasons.merge(bad_lines(progress.piece.path, [long]))
         if self._spec.bad.keeps_bad_records:
             progress.cut += not row.complete
             self._quarantine.add(row)
@@ -294,6 +298,8 @@ class Reading:
         indexes = np.array([line.index for line in bad]) - first
         lines = (indexes + block.first_line + 1).tolist()
         self._count_bad(progress, len(bad), lambda i: (lines[i], bad[i].kind, bad[i].message))
+        met = ((number, _reason(line), line.message) for number, line in zip(lines, bad, strict=True))
+        self.reasons = self.reasons.merge(bad_lines(progress.piece.path, met))
         if not self._spec.bad.keeps_bad_records:
             return
         # The bytes as they are in the file: joined blocks have other offsets and no byte order mark.
@@ -324,6 +330,10 @@ class Reading:
             raise _stop(progress, Kind.TOO_MANY_BAD_RECORDS, line, said)
         progress.bad += count
         self._bad += count
+
+
+def _reason(line: BadLine) -> Reason:
+    return line.reason or Reason(kind=line.kind, column=line.column)
 
 
 def _stop(progress: _Progress, kind: Kind, line: int, message: str) -> BadRecordStop:

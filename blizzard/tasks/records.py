@@ -18,6 +18,7 @@ from blizzard.errors import SchemaError
 from blizzard.schema import ColumnPath, DeltaSchema, DeltaType, decimal_digits, quote_name, show_column
 from blizzard.schema.formats import ISO, TIME_TYPES, parse_formats
 from blizzard.schema.names import FieldNames
+from blizzard.tasks.misfits import why_not
 from blizzard.tasks.policy import RESCUED_COLUMN, Coercion, ParsePolicy, Unknown
 from blizzard.tasks.syntax import JsonObject, LineError, compact_json, json_in_text, json_text, parse_json
 from blizzard.tasks.values import (
@@ -80,7 +81,9 @@ class _Misfit(LineError):
 
     def __init__(self, value: Any, type_name: str, path: ColumnPath) -> None:
         self.may_be_rescued = True
-        super().__init__(LineKind.BAD_VALUE, f"{json_text(value)} is not a valid {type_name}", path=path)
+        reason, why = why_not(value, type_name, path)
+        said = f"{json_text(value)} is not a valid {type_name}{why}"
+        super().__init__(LineKind.BAD_VALUE, said, path=path, reason=reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from blizzard.core.bad import NotARecord
 from blizzard.core.kinds import LineKind
+from blizzard.core.reasons import Reason
 from blizzard.schema import ColumnPath, show_path
 from blizzard.schema.json_values import JsonInteger, JsonObject, JsonReal
 
@@ -29,16 +30,19 @@ _ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(u[dD][89a-fA-F])|.)"
 _NOT_A_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 
 
-# The same few columns are bad again and again.
-_show_path = lru_cache(maxsize=1024)(show_path)
+@lru_cache(maxsize=1024)
+def _reason(kind: LineKind, path: ColumnPath, detail: str = "") -> Reason:
+    """The same few columns are bad again and again."""
+    return Reason(kind=kind, column=show_path(path) if path else None, detail=detail)
 
 
 class LineError(NotARecord):
     """Why a line is not a record. `column` is the path of the bad value, if there is one."""
 
-    def __init__(self, kind: LineKind, message: str, *, path: ColumnPath = ()) -> None:
+    def __init__(self, kind: LineKind, message: str, *, path: ColumnPath = (), reason: Reason | None = None) -> None:
         self.kind, self.path = kind, path
-        self.column = _show_path(path) if path else None
+        self.reason = reason or _reason(kind, path)
+        self.column = self.reason.column
         super().__init__(f"{self.column}: {message}" if path else message)
 
 
@@ -74,7 +78,8 @@ def parse_json(line: bytes) -> Any:
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        raise LineError(LineKind.NOT_JSON, f"not JSON: {error.msg} at character {error.pos}") from None
+        reason = _reason(LineKind.NOT_JSON, (), error.msg)
+        raise LineError(LineKind.NOT_JSON, f"not JSON: {error.msg} at character {error.pos}", reason=reason) from None
     except RecursionError:
         raise LineError(LineKind.TOO_DEEP, "nested too deep for this call stack") from None
     if "\\u" in text and any(match[1] for match in _ESCAPE.finditer(text)):
@@ -138,7 +143,11 @@ def compact_json(value: Any) -> str:
 
 def json_text(value: Any, limit: int = 80) -> str:
     """The value as JSON for a message, cut at `limit` characters."""
-    text = _render(value, limit)
+    kind = type(value)
+    if kind is JsonInteger or kind is JsonReal:
+        text = str(value[: limit + 1])
+    else:
+        text = _ENCODER.encode(value[: limit + 1]) if kind is str else _render(value, limit)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

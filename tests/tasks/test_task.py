@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blizzard.core.bad import BadPolicy
-from blizzard.core.types import BatchTicket, Budget, Slice, TaskPlan, TaskReport
+from blizzard.core.reasons import Reason
+from blizzard.core.types import BatchResult, BatchTicket, Budget, Slice, TaskPlan, TaskReport
 from blizzard.tasks.task import run_task
 from tests.ingesting import line
 from tests.tasks.specs import make_spec
@@ -133,3 +135,28 @@ def test_any_cut_of_any_files_at_any_block_size_reads_every_line_once(
             if s.finished:
                 done.add(s.path)
     assert found == expected
+
+
+@given(st.integers(16, 400), st.sampled_from(["quarantine", "drop"]))
+@settings(max_examples=20, deadline=None)
+def test_why_lines_are_bad_is_reported_with_the_first_of_each(
+    tmp_path_factory: pytest.TempPathFactory, block_bytes: int, records: str
+) -> None:
+    folder = tmp_path_factory.mktemp("reasons")
+    files = {
+        "a": line(0) + b'{"id":"7"}\n\n{"id":1.5}\n',
+        "b": b'{"id":"8"}\n{"id":"9"}\n{"id":\n' + line(1),
+        "c": b'{"id":1,"name":"%s"}\n' % (b"x" * 2_000_000),
+    }
+    report = run(folder, files, records=records, block_bytes=block_bytes)
+    text = Reason(kind="bad_value", column="id", expected="long", cause="number_in_text")
+    met = {(reason.kind, reason.cause): (m.records, m.path, m.line) for reason, m in report.reasons.met.items()}
+    assert met == {
+        ("bad_value", "number_in_text"): (3, "a", 2),
+        ("bad_value", "fraction"): (1, "a", 4),
+        ("not_json", ""): (1, "b", 3),
+        ("too_long", ""): (1, "c", 1),
+    }
+    assert report.reasons.met[text].message.startswith('id: "7" is not a valid long')
+    assert report.reasons.records == sum(s.bad for s in report.slices) == 6
+    assert BatchResult(reports=(report, report)).reasons.records == 12
