@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from blizzard.core.events import Began, Discovered, Ended, Noted, Recovered, Warned
+from blizzard.core.events import Began, Discovered, Ended, Recovered, Warned
 from blizzard.core.kinds import Kind
 from blizzard.core.late import EVERYTHING
 from blizzard.core.paths import Path
@@ -118,5 +118,5 @@ def _inferred_schema(assembly: Assembly) -> DeltaSchema | None:
         return None
     if not assembly.config.schema.infer:
         raise SchemaMissing(inferred.ddl)
-    assembly.emit(Noted(message=inferred.sentence))
+    assembly.emit(inferred.event)
     return inferred.schema

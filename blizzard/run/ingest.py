@@ -29,14 +29,13 @@ from blizzard.run.ports import Ports, Table
 from blizzard.run.settings import RunSettings
 from blizzard.schema import show_path
 from blizzard.schema.evolve import RESCUED_COLUMN, Evolution, evolve_schema
+from blizzard.schema.value_kinds import MAX_COLUMNS
 
 # Every round adds a column. Data with a fixed set of fields never needs this many rounds.
 _MAX_ROUNDS = 50
 _MAX_NAMES = 20
-# Field names that are data (an id, a date) would add columns without end. Delta writes all columns into every
-# checkpoint, and Spark cannot open a table with a schema of about 20 MB.
+# Field names that are data (an id, a date) would add columns without end.
 _MAX_NEW_COLUMNS = 1_000
-_MAX_COLUMNS = 5_000
 _TOO_MANY_BAD = (
     "Look at the lines, and check whether the schema fits them (blizzard schema diff). Fix the files or the schema, or"
     " raise the limit."
@@ -112,7 +111,13 @@ class BatchIngest:
         if not observed:
             return False
         settings = self._settings
-        evolution = evolve_schema(self._table.schema, observed, settings.rename, by_spark=settings.spark_adds_columns)
+        evolution = evolve_schema(
+            self._table.schema,
+            observed,
+            settings.rename,
+            by_spark=settings.spark_adds_columns,
+            exact_timestamps=settings.exact_timestamps,
+        )
         refused = [name for name in evolution.refused if name not in self._refused][: _MAX_NAMES - len(self._refused)]
         if refused:
             self._refused.update(refused)
@@ -192,7 +197,7 @@ class BatchIngest:
 
 def _refuse_endless(evolution: Evolution) -> None:
     """Called before any column is added: a column cannot be taken back."""
-    if len(evolution.added) > _MAX_NEW_COLUMNS or len(evolution.schema["fields"]) > _MAX_COLUMNS:
+    if len(evolution.added) > _MAX_NEW_COLUMNS or len(evolution.schema["fields"]) > MAX_COLUMNS:
         raise BadData(
             f"the table would get {len(evolution.added):,} new columns and have {len(evolution.schema['fields']):,}"
             f" ({some(evolution.added[:3])}, …): are the names of these fields data? Nothing of this batch was"
