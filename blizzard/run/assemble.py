@@ -30,6 +30,7 @@ from blizzard.run.clock import SystemClock
 from blizzard.run.commit_queue import ThreadBackground
 from blizzard.run.infer import InferredSchema, infer_from_sample
 from blizzard.run.ports import Ingestor, Ports, StopRequest
+from blizzard.run.remarks import Remarks
 from blizzard.run.settings import RunSettings
 from blizzard.schema import DeltaSchema
 from blizzard.schema.evolve import with_rescued_column
@@ -75,6 +76,7 @@ class Assembly:
     session: Session | None = None
     emit: Emit = unheard
     clock: Clock = field(default_factory=SystemClock)
+    remarks: Remarks = field(default_factory=Remarks)
 
     @property
     def config(self) -> Config:
@@ -245,6 +247,7 @@ class Assembly:
             clock=self.clock,
             stop=stop,
             emit=self.emit,
+            remarks=self.remarks,
         )
 
     def settings(self, *, pipeline: str, run_id: str) -> RunSettings:

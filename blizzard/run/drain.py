@@ -29,6 +29,11 @@ from blizzard.run.settings import RunSettings
 
 # How often one run reads a batch whose files were deleted before the commit.
 _READ_AGAIN = 3
+# Another process may have opened the table by now, so it is not removed here.
+_STILL_EMPTY = (
+    "The table was made for this run and is still empty. A table keeps its schema: to run again with another one"
+    " (--schema, --hints), delete the table first."
+)
 _NOTHING_NEW = "nothing new; the position was committed once more"
 
 
@@ -76,7 +81,12 @@ class _Run:
                 return
             self.table = _create_table(self._ports, self._settings)
         _, discovered = begin(self._ports, self._settings, self.table, whole)
-        self._work_through(self.table, discovered)
+        try:
+            self._work_through(self.table, discovered)
+        except BadData as e:
+            if whole is not None and not self.batches:
+                e.further = (*e.further, _STILL_EMPTY)
+            raise
 
     def _look_before_there_is_a_table(self) -> Listed | None:
         """None: there is nothing to ingest, so no table is made."""
