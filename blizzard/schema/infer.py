@@ -8,6 +8,7 @@ Spellings of a name that differ only by the case of ASCII letters are one column
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -151,9 +152,10 @@ class _Builder:
                 continue  # the settings have given them different names
             keys = [show_path((*path, name)) for name in spellings]
             renamed = [f"schema.rename.{key}={name}" for key, name in zip(keys, _apart(spellings), strict=True)]
+            settings = " ".join(f"--set {shlex.quote(setting)}" for setting in renamed)
             self.remarks.append(
                 f"{' and '.join(keys)} are one column; {count(records, 'record')} of the sample with more than one of"
-                f" them will be bad. To keep both: {' '.join(f'--set {setting}' for setting in renamed)}"
+                f" them will be bad. To keep both: {settings}"
             )
 
     def _column(self, name: str, seen: Seen, hints: Hints, parent: ColumnPath) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import uuid
 from typing import Any
 
@@ -156,7 +157,7 @@ def test_both_spellings_on_one_line_are_told_and_the_settings_that_are_named_kee
     ]
     (remark, *_) = infer_schema(records).remarks
     assert remark.startswith("u.Name and u.name are one column; 2 records of the sample with more than one of them")
-    settings = dict(word.split("=") for word in remark.split(" ") if word.startswith("schema.rename"))
+    settings = dict(word.split("=") for word in shlex.split(remark) if word.startswith("schema.rename"))
     policy = parse_policy(make_config(settings))
     inference = infer_schema(records, settings=InferenceSettings(rename=policy.rename))
     assert inference.remarks == ()
