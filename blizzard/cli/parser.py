@@ -196,4 +196,8 @@ def _sample_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pattern", metavar="GLOB", help="which files below the folder")
     add_hints_argument(parser)
     parser.add_argument("--sample-records", metavar="N", help="records to look at, at most (default: 10000)")
-    parser.add_argument("--sample-files", metavar="N", help="files to take them from, at most (default: 20)")
+    parser.add_argument(
+        "--sample-files",
+        metavar="N",
+        help="files to take them from, at most (default: 20, and more while those hold too few records)",
+    )

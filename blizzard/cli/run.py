@@ -11,6 +11,7 @@ from blizzard.cli.failures import failure_of, failure_text, trace_of
 from blizzard.cli.output import say
 from blizzard.core.kinds import Kind
 from blizzard.core.lists import count
+from blizzard.core.reasons import explain
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.run.summary import Summary
 from blizzard.service.control import RunControl
@@ -128,6 +129,12 @@ class RunCommand:
 
 def _suggestion(arguments: Sequence[str], ddl: str) -> list[str]:
     """The same command with the missing schema, to be pasted; secrets in it are hidden."""
+    from blizzard.run.carry_out import LONGEST_DDL
+
+    if len(ddl) > LONGEST_DDL:
+        return [
+            "To use it, add --infer. Or write it to a file (blizzard schema infer … > schema.ddl) and give --schema."
+        ]
     given = [redact_argument(word) for word in arguments]
     note = "" if given == list(arguments) else f" ({HIDDEN} stands for a secret: put it in again)"
     return [f"To use it, add --infer, or{note}:", f"  {shell_words(['blizzard', *given, '--schema', ddl])}"]
@@ -155,6 +162,7 @@ def _ending(summary: Summary) -> str:
         )
     if summary.bad_records or summary.bad_files:
         text += f"; {count(summary.bad_records, 'bad record')}, {count(summary.bad_files, 'bad file')}"
+        text += "".join(f"; most: {explain(reason)}" for reason, _ in summary.reasons.commonest(1))
         text += " (see blizzard dlq list)" if summary.quarantined else ""
     if summary.ignored_values:
         text += f"; {count(summary.ignored_values, 'value')} without a column ignored"

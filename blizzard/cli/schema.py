@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from blizzard.cli.context import looking
 from blizzard.cli.output import output_of
 from blizzard.core.kinds import Kind
-from blizzard.core.lists import count
+from blizzard.core.lists import count, cut_columns
 from blizzard.errors import ConfigError, SchemaError
 from blizzard.run.assemble import Assembly
 from blizzard.run.infer import InferredSchema
@@ -32,8 +33,16 @@ def _inferred(assembly: Assembly) -> InferredSchema:
 def _infer(options: argparse.Namespace) -> int:
     with looking(options, TerminalProgress().see) as assembly:
         inferred = _inferred(assembly)
-    output_of(options).result(inferred.to_dict(), [inferred.ddl])
+    output_of(options).result(inferred.to_dict(), _ddl_lines(inferred))
     return 0
+
+
+def _ddl_lines(inferred: InferredSchema) -> list[str]:
+    """One column a line: all of them for a file or another program, the first for a person."""
+    if sys.stdout.isatty():
+        return cut_columns(inferred.columns)
+    *others, last = inferred.columns
+    return [*(f"{column}," for column in others), last]
 
 
 def _diff(options: argparse.Namespace) -> int:

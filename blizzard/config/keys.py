@@ -195,7 +195,12 @@ class SchemaKeys:
         text, None, "columns whose type the sample does not decide: `id BIGINT, user.age INT` (`--hints`)"
     )
     sample_records: int = _key(number(at_least=1), 10_000, "records of the source looked at for a schema, at most")
-    sample_files: int = _key(number(at_least=1), 20, "files that they are taken from, spread over the listing")
+    sample_files: int | None = _key(
+        number(at_least=1, optional=True),
+        None,
+        "files that they are taken from, spread over the listing, at most; default: 20, and more while those hold too"
+        " few records: up to 1,000 files, 128 MiB or 20 s",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,15 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaInferred:
+    """The schema that a new table gets. `columns` are their definitions, one by one."""
+
+    message: str
+    columns: tuple[str, ...]
+    ddl: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
     """How the position was found, or that it was refused."""
 
@@ -161,6 +170,7 @@ Event = (
     | Ended
     | Noted
     | Warned
+    | SchemaInferred
     | Recovered
     | StandsAt
     | Discovered

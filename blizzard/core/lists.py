@@ -14,3 +14,17 @@ def some(names: Sequence[str], at_most: int = _SHOWN) -> str:
 def count(number: int, noun: str) -> str:
     """`1 file`, `2 files`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+_COLUMNS_SHOWN = 40
+_COLUMN_CHARS = 160
+
+
+def cut_columns(columns: Sequence[str]) -> list[str]:
+    """Definitions of columns for a person: a line for each, cut where it is long, and only the first of many."""
+    lines = [
+        column if len(column) <= _COLUMN_CHARS else f"{column[:_COLUMN_CHARS]}… ({len(column):,} characters)"
+        for column in columns[:_COLUMNS_SHOWN]
+    ]
+    more = len(columns) - len(lines)
+    return [*lines, f"… and {count(more, 'more column')}"] if more else lines

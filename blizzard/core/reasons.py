@@ -6,7 +6,7 @@ there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 
@@ -232,6 +232,26 @@ def explain(reason: Reason) -> str:
     if not reason.cause:
         return f"{column}: {phrase(reason)}"
     return f"{column}{' ' + type_word(reason.expected) if reason.expected else ''} holds {phrase(reason)}"
+
+
+def told(reason: Reason, met: Met, *, of: int, became: str, remedies: Sequence[object]) -> str:
+    """A sentence for a person: how many records, the cause, the first of them, and what would take them. `became` says
+    where they go, `of` is how many records there were."""
+    way_out = f". To take them: {', or '.join(map(str, remedies))}" if remedies else ""
+    value = _value_in(met.message, reason)
+    first = f" (the first: {met.path} line {met.line}{', ' if value else ''}{value})"
+    return f"{share(met.records, of)} {became}: {explain(reason)}{first}{way_out}"
+
+
+def _value_in(message: str, reason: Reason) -> str:
+    """The value as the message shows it; empty if the line is bad for another cause."""
+    return message.removeprefix(f"{reason.column}: ").rpartition(" is not a valid ")[0] if reason.cause else ""
+
+
+def share(records: int, of: int) -> str:
+    """`1,204 of 80,000 records (1.5%)`."""
+    percent = 100 * records / max(of, 1)
+    return f"{records:,} of {of:,} records ({percent:.1f}%)" if percent >= 0.1 else f"{records:,} of {of:,} records"
 
 
 def advice_for(reason: Reason, *, rescues: bool = False) -> tuple[Remedy, ...]:

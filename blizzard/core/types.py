@@ -143,6 +143,7 @@ class Cores:
 
     per_executor: int = 1
     per_task: int = 1  # a task has them for itself, even if all slots are busy
+    on_driver: bool = False  # they run on the driver's machine: a local session
 
 
 ONE_CORE = Cores()

@@ -30,6 +30,9 @@ KINDS = (
     "text",
     "object",
     "array",
+    "timestamp_ns",
+    "local",
+    "local_ns",
 )
 
 

@@ -70,6 +70,7 @@ def replay_request(assembly: Assembly, opened: Opened, chosen: Selection) -> Rep
         limits=assembly.config.batch_limits,
         scan_commits=assembly.config.checkpoint.scan_commits,
         rename=parsing.rename,
+        exact_timestamps=parsing.exact_timestamps,
         spark_adds_columns=assembly.config.table.committer == "delta-spark",
         parser=assembly.config.parser,
         native_here=native.is_available(),

@@ -12,13 +12,14 @@ import pyarrow as pa
 
 from blizzard.core.kinds import LineKind
 from blizzard.core.observed import Observations
+from blizzard.core.reasons import NO_REASONS, Met, Reason, tally_reasons
 from blizzard.core.tally import NOTHING
 from blizzard.core.types import BatchTicket, TaskReport
 from blizzard.schema.evolve import RESCUED_COLUMN
 from blizzard.source.lines import LongLine
 from blizzard.tasks.layout import RowOrigin, UnusableOrigin, complete_table
 from blizzard.tasks.parse import RecordParser
-from blizzard.tasks.parsed import ParsedBlock
+from blizzard.tasks.parsed import BadLine, ParsedBlock
 from blizzard.tasks.quarantine import BadRow
 from blizzard.tasks.spec import TaskSpec
 from blizzard.tasks.task import open_outputs, stamp_of
@@ -37,6 +38,7 @@ class Reparsing:
         self._bytes_read = self._rescued = 0
         self._doubtful = 0
         self._undeclared = self._cut_times = NOTHING
+        self._reasons = NO_REASONS
         self._observed: Observations | None = None
 
     def add(self, records: Sequence[dict[str, Any]]) -> None:
@@ -64,6 +66,7 @@ class Reparsing:
             rescued=self._rescued,
             undeclared=self._undeclared,
             cut_times=self._cut_times,
+            reasons=self._reasons,
             parser=self._parser.name,
             doubtful=self._doubtful,
             observed=self._observed,
@@ -83,6 +86,7 @@ class Reparsing:
         if parsed.lines != len(records):
             raise RuntimeError(f"{len(records)} lines became {parsed.lines}")
         self._bytes_read += len(data)
+        self._reasons = self._reasons.merge(tally_reasons(_met(bad, records[bad.number]) for bad in parsed.bad))
         failed: dict[int, _Reason] = {bad.number: (bad.kind, bad.message, bad.column) for bad in parsed.bad}
         row_lines = range(parsed.table.num_rows) if parsed.row_lines is None else parsed.row_lines.tolist()
         unfilled = self._write(parsed.table, records, row_lines)
@@ -137,6 +141,11 @@ class Reparsing:
         if RESCUED_COLUMN in parsed.table.column_names:
             column = parsed.table[RESCUED_COLUMN]
             self._rescued += len(column) - column.null_count
+
+
+def _met(bad: BadLine, record: dict[str, Any]) -> tuple[Reason, Met]:
+    reason = bad.reason or Reason(kind=bad.kind, column=bad.column)
+    return reason, Met(records=1, path=record["source_file"], line=record["line"], message=bad.message)
 
 
 def _line(record: dict[str, Any]) -> bytes:

@@ -31,14 +31,17 @@ from blizzard.run.clock import SystemClock
 from blizzard.run.commit_queue import ThreadBackground
 from blizzard.run.infer import InferredSchema, infer_from_sample
 from blizzard.run.ports import Ingestor, Ports, StopRequest
+from blizzard.run.remarks import Remarks
 from blizzard.run.settings import RunSettings
 from blizzard.schema import DeltaSchema
 from blizzard.schema.evolve import with_rescued_column
 from blizzard.schema.fit import schema_differences
+from blizzard.schema.infer import InferenceSettings
 from blizzard.schema.layout import TableLayout, apply_layout, layout_of
 from blizzard.source.cleaning import SourceCleaner
 from blizzard.source.listed import ListedSource
 from blizzard.source.sample import Sample
+from blizzard.source.spread import sample_limits
 from blizzard.source.uri import default_pipeline
 from blizzard.store import open_store
 from blizzard.tasks.column_settings import check_settings
@@ -75,6 +78,7 @@ class Assembly:
     session: Session | None = None
     emit: Emit = unheard
     clock: Clock = field(default_factory=SystemClock)
+    remarks: Remarks = field(default_factory=Remarks)
 
     @property
     def config(self) -> Config:
@@ -92,16 +96,26 @@ class Assembly:
             compression=config.source.compression,
             encoding=config.source.encoding,
             max_record_bytes=config.limits.max_record_bytes,
-            max_records=config.schema.sample_records,
-            max_files=config.schema.sample_files,
+            limits=sample_limits(config.schema.sample_records, config.schema.sample_files),
             parse=read_undeclared,
         )
 
     def infer(self, listing: Sequence[SourceFile]) -> InferredSchema | None:
         """The schema of a new table that a sample suggests; None if no file has a line."""
-        rename, by_spark = parse_policy(self.config).rename, self.config.table.committer == "delta-spark"
-        hints = self.config.schema.hints
-        return infer_from_sample(self.sample(listing), hints, self.emit, rename, by_spark=by_spark)
+        parsing = parse_policy(self.config)
+        settings = InferenceSettings(
+            rename=parsing.rename,
+            by_spark=self.config.table.committer == "delta-spark",
+            exact_timestamps=parsing.exact_timestamps,
+            formats=parsing.formats,
+        )
+        return infer_from_sample(
+            self.sample(listing),
+            self.config.schema.hints,
+            self.emit,
+            settings,
+            reads_maps_slowly=self.config.parser not in ("auto", "native") or not native.is_available(),
+        )
 
     @property
     def quarantine(self) -> DeltaRsQuarantine:
@@ -257,6 +271,7 @@ class Assembly:
             clock=self.clock,
             stop=stop,
             emit=self.emit,
+            remarks=self.remarks,
         )
 
     def settings(self, *, pipeline: str, run_id: str, has_table: bool = False) -> RunSettings:
@@ -267,6 +282,7 @@ class Assembly:
             limits=config.batch_limits,
             bad=config.bad_policy,
             rename=parsing.rename,
+            exact_timestamps=parsing.exact_timestamps,
             spark_adds_columns=config.table.committer == "delta-spark",
             ignores_undeclared=parsing.unknown is Unknown.IGNORE,
             settings_fingerprint=parsing.fingerprint,

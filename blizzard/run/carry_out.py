@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from blizzard.core.events import Began, Discovered, Ended, Noted, Recovered
+from blizzard.core.events import Began, Discovered, Ended, Recovered, Warned
 from blizzard.core.kinds import Kind
 from blizzard.core.late import EVERYTHING
 from blizzard.core.paths import Path
@@ -30,6 +30,13 @@ from blizzard.schema.evolve import with_rescued_column
 from blizzard.schema.fit import fingerprint
 from blizzard.schema.layout import TableLayout
 
+_MADE_BEFORE = (
+    "the table exists, and nothing was ever written to it: its schema is used, and not what --infer or --hints say. To"
+    " make it anew, delete the table first"
+)
+# A longer one is not for a terminal.
+LONGEST_DDL = 2_000
+
 
 class SchemaMissing(SchemaError):
     """A new table was asked for without a schema. `ddl` is what a sample of the records suggests."""
@@ -37,7 +44,8 @@ class SchemaMissing(SchemaError):
     kind = Kind.SCHEMA_MISSING
 
     def __init__(self, ddl: str) -> None:
-        super().__init__(f"a new table needs a schema. A sample of the records suggests: {ddl}")
+        shown = ddl if len(ddl) <= LONGEST_DDL else f"{ddl[:LONGEST_DDL]}… ({len(ddl):,} characters)"
+        super().__init__(f"a new table needs a schema. A sample of the records suggests: {shown}")
         self.ddl = ddl
 
 
@@ -127,6 +135,8 @@ def _prepare(assembly: Assembly, opened: Opened) -> TableLayout | None:
 def _layout_to_write(assembly: Assembly, opened: Opened) -> TableLayout | None:
     """The table's layout, or that of the new one. None: there is no record to write."""
     if opened.table is not None:
+        if opened.table.version == 0 and (assembly.config.schema.infer or assembly.config.schema.hints):
+            assembly.emit(Warned(message=_MADE_BEFORE))
         return layout_of_table(assembly.config, opened.table)
     schema = assembly.request.schema or _inferred_schema(assembly)
     return None if schema is None else layout_of_new_table(assembly.config, schema)
@@ -142,5 +152,6 @@ def _inferred_schema(assembly: Assembly) -> DeltaSchema | None:
         return None
     if not assembly.config.schema.infer:
         raise SchemaMissing(inferred.ddl)
-    assembly.emit(Noted(message=inferred.sentence))
+    assembly.emit(inferred.event)
+    assembly.remarks.left_out(inferred.left_out)
     return inferred.schema

@@ -32,8 +32,8 @@ from blizzard.run.settings import RunSettings
 _READ_AGAIN = 3
 _REASONS_SHOWN = 3
 _EMPTY_TABLE = (
-    "the table that this run made is there, without a row: the next run fills it. To make it with another schema,"
-    " delete it first"
+    "the table that this run made is there, without a row: the next run fills it. A table keeps its schema: to make it"
+    " with another one (--schema, --hints), delete it first"
 )
 _NOTHING_NEW = "nothing new; the position was committed once more"
 

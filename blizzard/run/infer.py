@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from blizzard.core.events import Emit, Noted, Warned
+from blizzard.core.events import Emit, Noted, SchemaInferred, Warned
 from blizzard.core.kinds import Kind
-from blizzard.core.lists import count
+from blizzard.core.lists import count, some
 from blizzard.errors import BadData
 from blizzard.run.ports import Sample
 from blizzard.schema import DeltaSchema
 from blizzard.schema.ddl import to_ddl
 from blizzard.schema.hints import parse_hints
-from blizzard.schema.infer import infer_schema
-from blizzard.schema.names import Rename
+from blizzard.schema.infer import NO_SETTINGS, Inference, InferenceSettings, infer_schema
+from blizzard.schema.proposals import ProposedFormat
+
+_MAX_REMARKS = 20
+_MAX_NAMES = 20
+_ALL = "blizzard schema infer --json has all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,16 +31,27 @@ class InferredSchema:
     skipped_lines: int
     skipped_files: int
     left_out: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+    formats: tuple[ProposedFormat, ...] = ()
 
     @property
     def ddl(self) -> str:
         return to_ddl(self.schema)
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The DDL column by column. Joined by commas it is the DDL."""
+        return tuple(to_ddl({"type": "struct", "fields": [column]}) for column in self.schema["fields"])
+
+    @property
     def sentence(self) -> str:
         skipped = _join(count(self.skipped_lines, "line"), count(self.skipped_files, "file"))
         note = f" ({skipped} skipped)" if skipped else ""
-        return f"inferred schema from {count(self.records, 'record')} of {count(self.files, 'file')}{note}: {self.ddl}"
+        return f"inferred schema from {count(self.records, 'record')} of {count(self.files, 'file')}{note}"
+
+    @property
+    def event(self) -> SchemaInferred:
+        return SchemaInferred(message=self.sentence, columns=self.columns, ddl=self.ddl)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -46,11 +62,18 @@ class InferredSchema:
             "skipped_lines": self.skipped_lines,
             "skipped_files": self.skipped_files,
             "left_out": list(self.left_out),
+            "remarks": list(self.remarks),
+            "formats": {f.column: {"formats": list(f.formats), "type": f.data_type} for f in self.formats},
         }
 
 
 def infer_from_sample(
-    sample: Sample, hints: str | None, emit: Emit, rename: Rename = None, *, by_spark: bool = False
+    sample: Sample,
+    hints: str | None,
+    emit: Emit,
+    settings: InferenceSettings = NO_SETTINGS,
+    *,
+    reads_maps_slowly: bool = False,
 ) -> InferredSchema | None:
     """The schema that a sample suggests, changed by the hints; None if no file has a line."""
     parsed = parse_hints(hints)
@@ -62,13 +85,10 @@ def infer_from_sample(
         _check_empty(sample)
         return None
     try:
-        inference = infer_schema(chain([first], records), parsed, rename, by_spark=by_spark)
+        inference = infer_schema(chain([first], records), parsed, settings)
     finally:
         _warn_skipped(sample, emit)
-    for remark in inference.remarks:
-        _note(emit, remark)
-    if inference.left_out:
-        _note(emit, f"left out, as no value was seen: {', '.join(inference.left_out)}")
+    _tell(inference, emit, reads_maps_slowly=reads_maps_slowly)
     return InferredSchema(
         schema=inference.schema,
         records=sample.records,
@@ -76,7 +96,23 @@ def infer_from_sample(
         skipped_lines=sample.bad_lines,
         skipped_files=len(sample.skipped_files),
         left_out=inference.left_out,
+        remarks=inference.remarks,
+        formats=inference.formats,
     )
+
+
+def _tell(inference: Inference, emit: Emit, *, reads_maps_slowly: bool) -> None:
+    for remark in inference.remarks[:_MAX_REMARKS]:
+        _note(emit, remark)
+    if len(inference.remarks) > _MAX_REMARKS:
+        _note(emit, f"{len(inference.remarks) - _MAX_REMARKS:,} more remarks about columns: {_ALL}")
+    if inference.has_maps and reads_maps_slowly:
+        _note(emit, "lines of a table with a MAP are read slowly without the native parser")
+    if inference.left_out:
+        _note(emit, f"left out, as no value was seen: {some(inference.left_out, _MAX_NAMES)}")
+    for proposed in inference.formats[:_MAX_NAMES]:
+        setting = shlex.quote(proposed.setting)
+        _note(emit, f"{proposed.sentence}; to make it a {proposed.data_type}: --set {setting}")
 
 
 def _check_empty(sample: Sample) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from blizzard.core.bad import find_excess, is_mostly_bad
-from blizzard.core.events import ColumnsAdded, Ingested, Noted, Rejected, UnknownFields, Warned
+from blizzard.core.events import ColumnsAdded, Ingested, Noted, Rejected, Warned
 from blizzard.core.kinds import Kind
 from blizzard.core.lists import count, some
 from blizzard.core.parsers import parser_remarks
@@ -28,16 +30,15 @@ from blizzard.run.commit_queue import CommitQueue, StopOfBatch
 from blizzard.run.ports import Ports, Table
 from blizzard.run.reasons import Advisor
 from blizzard.run.settings import RunSettings
-from blizzard.schema import show_path
-from blizzard.schema.evolve import RESCUED_COLUMN, Evolution, evolve_schema
+from blizzard.schema import parse_path, show_path
+from blizzard.schema.evolve import Evolution, evolve_schema
+from blizzard.schema.value_kinds import MAX_COLUMNS
 
 # Every round adds a column. Data with a fixed set of fields never needs this many rounds.
 _MAX_ROUNDS = 50
 _MAX_NAMES = 20
-# Field names that are data (an id, a date) would add columns without end. Delta writes all columns into every
-# checkpoint, and Spark cannot open a table with a schema of about 20 MB.
+# Field names that are data (an id, a date) would add columns without end.
 _MAX_NEW_COLUMNS = 1_000
-_MAX_COLUMNS = 5_000
 _TOLD_REASONS = 3
 _TOO_MANY_BAD = (
     "Look at the lines, and check whether the schema fits them (blizzard plan --validate). Fix the files or the schema,"
@@ -49,10 +50,6 @@ class BatchIngest:
     def __init__(self, ports: Ports, settings: RunSettings, table: Table, commits: CommitQueue) -> None:
         self._ports, self._settings, self._table, self._commits = ports, settings, table, commits
         self._stop = StopOfBatch(stop=ports.stop, commits=commits)
-        self._parser_remarks: set[str] = set()
-        self._unknown: set[str] = set()  # fields that were reported
-        self._cut: set[str] = set()  # columns whose cut times were reported
-        self._refused: set[str] = set()  # fields that were reported because they cannot become columns
 
     def run(self, plan: BatchPlan, position: Position, *, planned_ms: int) -> tuple[Position, BatchResult]:
         """The result, and the position before it, with the schema fingerprint that the files were written under."""
@@ -79,9 +76,7 @@ class BatchIngest:
             )
         self._ports.emit(Ingested(result=result, seconds=time.monotonic() - started))
         self._ports.stop.batch_ended()
-        self._note_unknown(result)
-        self._note_cut(result)
-        self._note_parsers(result)
+        self._remark_on(result)
         # The fingerprint of the files, not of the table: the table may have changed while they were written.
         written_under = self._ports.ingestor.schema_fingerprint
         result = replace(
@@ -114,11 +109,14 @@ class BatchIngest:
         if not observed:
             return False
         settings = self._settings
-        evolution = evolve_schema(self._table.schema, observed, settings.rename, by_spark=settings.spark_adds_columns)
-        refused = [name for name in evolution.refused if name not in self._refused][: _MAX_NAMES - len(self._refused)]
-        if refused:
-            self._refused.update(refused)
-            self._warn(f"fields that cannot become columns go to {RESCUED_COLUMN}: {some(refused, _MAX_NAMES)}")
+        evolution = evolve_schema(
+            self._table.schema,
+            observed,
+            settings.rename,
+            by_spark=settings.spark_adds_columns,
+            exact_timestamps=settings.exact_timestamps,
+        )
+        self._ports.remarks.refused(evolution.refused, self._ports.emit)
         if not evolution.added:
             return False
         _refuse_endless(evolution)
@@ -136,32 +134,14 @@ class BatchIngest:
         self._ports.emit(Noted(message=f"new columns: {some(evolution.added, _MAX_NAMES)}"))
         return True
 
-    def _note_unknown(self, result: BatchResult) -> None:
-        new = [name for name in map(show_path, result.undeclared.paths) if name not in self._unknown]
-        new = new[: _MAX_NAMES - len(self._unknown)]
-        if new:
-            self._unknown.update(new)
-            self._ports.emit(UnknownFields(names=tuple(new)))
-            self._warn(f"the table has no column for these fields: {some(new, _MAX_NAMES)}")
-
-    def _note_cut(self, result: BatchResult) -> None:
-        for path in result.cut_times.paths:
-            column, cut = show_path(path), result.cut_times.counts[path]
-            if column not in self._cut and len(self._cut) < _MAX_NAMES:
-                self._cut.add(column)
-                self._ports.emit(
-                    Noted(
-                        message=f"{column}: {count(cut, 'timestamp')} had digits beyond a microsecond; they were cut"
-                        f" (schema.timestamps: exact makes them bad)"
-                    )
-                )
-
-    def _note_parsers(self, result: BatchResult) -> None:
-        settings = self._settings
-        for remark in parser_remarks(result.reports, asked=settings.parser, native_here=settings.native_here):
-            if remark not in self._parser_remarks:
-                self._parser_remarks.add(remark)
-                self._warn(remark)
+    def _remark_on(self, result: BatchResult) -> None:
+        ports, settings = self._ports, self._settings
+        ports.remarks.about(result, settings.bad, settings.advisor, ports.emit)
+        on_driver = ports.ingestor.cores.on_driver
+        parsers = parser_remarks(
+            result.reports, asked=settings.parser, native_here=settings.native_here, on_driver=on_driver
+        )
+        ports.remarks.about_parsers(parsers, ports.emit)
 
     def _warn(self, message: str) -> None:
         self._ports.emit(Warned(message=message))
@@ -170,7 +150,9 @@ class BatchIngest:
         excess = find_excess(result, self._settings.bad)
         if excess is not None:
             raise BadData(
-                f"{excess}. Nothing of this batch was committed. {_TOO_MANY_BAD}", kind=Kind.TOO_MANY_BAD_RECORDS
+                f"{excess}. Nothing of this batch was committed. {_TOO_MANY_BAD}",
+                kind=Kind.TOO_MANY_BAD_RECORDS,
+                further=self._settings.advisor.lines(result.reasons, _TOLD_REASONS),
             )
         if is_first and is_mostly_bad(result, self._settings.bad):
             raise mostly_bad(result, self._settings.advisor)
@@ -210,13 +192,27 @@ def mostly_bad(result: BatchResult, advisor: Advisor) -> BadData:
 
 def _refuse_endless(evolution: Evolution) -> None:
     """Called before any column is added: a column cannot be taken back."""
-    if len(evolution.added) > _MAX_NEW_COLUMNS or len(evolution.schema["fields"]) > _MAX_COLUMNS:
+    if len(evolution.added) > _MAX_NEW_COLUMNS or len(evolution.schema["fields"]) > MAX_COLUMNS:
         raise BadData(
             f"the table would get {len(evolution.added):,} new columns and have {len(evolution.schema['fields']):,}"
             f" ({some(evolution.added[:3])}, …): are the names of these fields data? Nothing of this batch was"
-            f" committed and no column was added. Use schema.evolution rescue or ignore, or change the source.",
+            f" committed and no column was added. {_way_out_of_columns(evolution.added)}",
             kind=Kind.TOO_MANY_COLUMNS,
         )
+
+
+def _way_out_of_columns(added: Sequence[str]) -> str:
+    """The struct that most of them are in should have been a map."""
+    parents = Counter(parse_path(name)[:-1] for name in added)
+    parent, columns = parents.most_common(1)[0]
+    keep = "Keep such fields as JSON with schema.evolution=rescue, leave them out with ignore, or change the source."
+    if not parent:
+        return keep
+    column = show_path(parent)
+    return (
+        f"{columns:,} of them are in {column}: a new table takes them as a map with"
+        f" schema.hints='{column} MAP<STRING, STRING>'. {keep}"
+    )
 
 
 def _replaced(result: BatchResult, reports: tuple[TaskReport, ...]) -> BatchResult:

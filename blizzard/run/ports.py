@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from blizzard.core.cleanable import OneCleaned
@@ -16,6 +16,7 @@ from blizzard.core.log import CommitFacts, History, TableFacts
 from blizzard.core.look import Listed
 from blizzard.core.position import Position
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, Cores, DataFile, SourceFile, SourceIdentity
+from blizzard.run.remarks import Remarks
 from blizzard.schema import DeltaSchema
 
 if TYPE_CHECKING:
@@ -245,3 +246,4 @@ class Ports:
     clock: Clock
     stop: StopRequest
     emit: Emit
+    remarks: Remarks = field(default_factory=Remarks)

@@ -23,6 +23,7 @@ class RunSettings:
     bad: BadPolicy = field(default_factory=BadPolicy)
     rename: Rename = None  # new names for new columns
     spark_adds_columns: bool = False  # and Spark takes fewer names
+    exact_timestamps: bool = False  # a TIMESTAMP takes no digit beyond a microsecond
     ignores_undeclared: bool = False  # fields without a column are dropped
     settings_fingerprint: str | None = None  # of what decides what a line becomes; None: the defaults
     max_quarantined: int | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from blizzard.core.events import (
@@ -21,6 +21,7 @@ from blizzard.core.events import (
     Waited,
 )
 from blizzard.core.kinds import CommitKind
+from blizzard.core.reasons import NO_REASONS, Met, Reason, Reasons, advice_for, explain, type_word
 from blizzard.core.tally import Tally
 from blizzard.schema import show_path
 from blizzard.text.json import json_text
@@ -47,6 +48,7 @@ class Summary:
     files: int = 0
     records: int = 0
     bad_records: int = 0  # quarantined, rejected or dropped
+    reasons: Reasons = NO_REASONS  # why; shown as bad_reasons, the 20 commonest
     quarantined: int = 0  # rows added to the quarantine table: bad records and broken files
     rejected: int = 0  # bad records dropped because the quarantine table was full
     rescued_records: int = 0
@@ -114,6 +116,7 @@ class Summary:
         self.backlog_files = (self.backlog_files or 0) - result.finished_files
         self.records += result.rows
         self.bad_records += result.bad
+        self.reasons = self.reasons.merge(result.reasons)
         self.bad_files += sum(s.broken is not None for s in result.slices)
         self.rescued_records += result.rescued
         self.quarantined += sum(f.rows for f in result.quarantine)
@@ -137,7 +140,24 @@ class Summary:
         return json_text(self.to_dict(), verbatim=_OURS)
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {
+        plain = asdict(replace(self, reasons=NO_REASONS))
+        reasons = [_shown(reason, met) for reason, met in self.reasons.commonest(_MAX_NAMES)]
+        renamed = {"bad_reasons" if name == "reasons" else name: value for name, value in plain.items()}
+        return renamed | {
+            "bad_reasons": reasons,
             "seconds": round(self.seconds, 3),
             "blocked_seconds": round(self.blocked_seconds, 3),
         }
+
+
+def _shown(reason: Reason, met: Met) -> dict[str, Any]:
+    return {
+        "records": met.records,
+        "kind": str(reason.kind),
+        "column": reason.column,
+        "type": type_word(reason.expected) or None,
+        "cause": str(reason.cause) or None,
+        "why": explain(reason),
+        "first": f"{met.path} line {met.line}: {met.message}",
+        "settings": [str(remedy) for remedy in advice_for(reason)],
+    }

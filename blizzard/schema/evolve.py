@@ -47,14 +47,25 @@ def observe(found: Iterable[tuple[ColumnPath, Any]]) -> Observations:
 
 
 def evolve_schema(
-    schema: DeltaSchema, observations: Iterable[Observations], rename: Rename = None, *, by_spark: bool = False
+    schema: DeltaSchema,
+    observations: Iterable[Observations],
+    rename: Rename = None,
+    *,
+    by_spark: bool = False,
+    exact_timestamps: bool = False,
 ) -> Evolution:
     """The schema with a new nullable column, at the end of its struct, for every undeclared field with a value; and
     with `_rescued_data`, if there was a value that none of the columns can take. `by_spark`: Spark adds the columns."""
     merged = Observations(kinds={})
     for one in observations:
         merged = merged.merge(one)
-    growth = _Growth(kinds=merged.kinds, names=_children(merged.kinds), rename=rename, by_spark=by_spark)
+    growth = _Growth(
+        kinds=merged.kinds,
+        names=_children(merged.kinds),
+        rename=rename,
+        by_spark=by_spark,
+        exact_timestamps=exact_timestamps,
+    )
     evolved, added = growth.of_struct(schema, [()], ()), growth.added
     # Of more paths than one report holds, those beyond are seen again once these are columns.
     is_cut = len(merged.kinds) >= observed.MAX_PATHS and not added
@@ -100,6 +111,7 @@ class _Growth:
     names: Mapping[ColumnPath, set[str]]
     rename: Rename
     by_spark: bool
+    exact_timestamps: bool
     added: list[str] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
     valueless: list[ColumnPath] = field(default_factory=list)  # only [] or {} so far: no type can be told
@@ -180,7 +192,7 @@ class _Growth:
         if kinds == {"array"}:
             element = self._new_type(_below(sources, "element"), (*path, "element"))
             return element and {"type": "array", "elementType": element, "containsNull": True}
-        return scalar_type(kinds) if kinds else None
+        return scalar_type(kinds, exact_timestamps=self.exact_timestamps) if kinds else None
 
     def _new_struct(self, sources: Sequence[ColumnPath], path: ColumnPath) -> DeltaType | None:
         seen = self._inside(sources)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Set
-from datetime import date, datetime, timedelta
 from math import isfinite
 from typing import Any
 
 from blizzard.schema.json_values import JsonInteger, JsonObject, JsonReal
+from blizzard.schema.time_forms import iso_time
 
 # Spark 3.5 and 4.1 read a table with one of these in a column's name, append to it, OPTIMIZE it and DELETE from it
 # (tests/spark/test_column_names.py). But they make no such table and change no such schema, unless it maps columns,
@@ -19,24 +19,24 @@ from blizzard.schema.json_values import JsonInteger, JsonObject, JsonReal
 UNUSABLE_BY_SPARK = re.compile(r"[ ,;{}()=]")
 # An object with more different keys than this is used as a map.
 MANY_KEYS = 200
+# Delta writes all columns into every checkpoint, and Spark cannot open a table with a schema of about 20 MB.
+MAX_COLUMNS = 5_000
 
 _NUMBERS = frozenset({"long", "large", "decimal", "double"})
 # Integers beyond these are not all doubles: 9007199254740993 would become ...992.
 _EXACT_DOUBLES = range(-(2**53), 2**53 + 1)
 _INT64 = range(-(2**63), 2**63)
 _DECIMAL38 = range(-(10**38) + 1, 10**38)
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-# Capital T and Z and at most microseconds: what TIMESTAMP keeps exactly. Anything else stays a STRING.
-_DATE_TIME = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2})(?:\.[0-9]{1,6}0*)?"
-    r"(?:Z|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
-)
+_ZONED = frozenset({"timestamp", "timestamp_ns"})
+_LOCAL = frozenset({"local", "local_ns"})
+_NANOSECONDS = frozenset({"timestamp_ns", "local_ns"})
 
 
 def kind_of(value: Any) -> str:
-    """null, boolean, long, large, decimal, double, huge, date, timestamp, text, object or array; else TypeError.
+    """null, boolean, long, large, decimal, double, huge, date, timestamp, local, text, object or array; else TypeError.
 
-    `large` is a 64-bit integer that a double may not hold exactly, `huge` a number that no type holds.
+    `large` is a 64-bit integer that a double may not hold exactly, `huge` a number that no type holds. `local` is a
+    time without a zone. A time with a digit beyond a microsecond is `timestamp_ns` or `local_ns`.
     """
     match value:
         case None:
@@ -64,29 +64,27 @@ def kind_of(value: Any) -> str:
             raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
-def scalar_type(kinds: Set[str]) -> str:
-    """The type that takes values of all these kinds. STRING, which keeps their JSON text, where no other does."""
+def scalar_type(kinds: Set[str], *, exact_timestamps: bool = False) -> str:
+    """The type that takes values of all these kinds. STRING, which keeps their JSON text, where no other does.
+
+    A TIMESTAMP takes a time without a zone for UTC, and a date for its midnight. Times with and without a zone are not
+    put together: nothing would tell them apart afterwards."""
     if kinds <= _NUMBERS:
         if "double" in kinds:
             return "string" if kinds & {"large", "decimal"} else "double"
         return "decimal(38,0)" if "decimal" in kinds else "long"
-    if len(kinds) == 1 and kinds <= {"boolean", "date", "timestamp"}:
+    if len(kinds) == 1 and kinds <= {"boolean", "date"}:
         return next(iter(kinds))
+    if kinds <= _ZONED | {"date"} or kinds <= _LOCAL | {"date"}:
+        return "string" if exact_timestamps and kinds & _NANOSECONDS else "timestamp"
     return "string"
 
 
 def _kind_of_text(value: str) -> str:
-    try:
-        if _DATE.fullmatch(value):
-            date.fromisoformat(value)
-            return "date"
-        if match := _DATE_TIME.fullmatch(value):
-            local, sign, hours, minutes = match.groups()
-            moment = datetime.fromisoformat(local)
-            ahead = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
-            # In UTC it must still be in the years 1 to 9999.
-            moment = moment + ahead if sign == "-" else moment - ahead
-            return "timestamp"
-    except (ValueError, OverflowError):
-        pass
-    return "text"
+    found = iso_time(value) if value[:1].isdigit() else None
+    if found is None:
+        return "text"
+    if found.is_date:
+        return "date"
+    kind = "timestamp" if found.has_zone else "local"
+    return f"{kind}_ns" if found.is_cut else kind

@@ -8,9 +8,9 @@ from abc import ABC, abstractmethod
 from datetime import datetime, timezone
 from typing import Any, Protocol, TextIO
 
-from blizzard.core.events import Began, Committed, Discovered, Event, Noted, Planned, Warned
+from blizzard.core.events import Began, Committed, Discovered, Event, Noted, Planned, SchemaInferred, Warned
 from blizzard.core.kinds import CommitKind
-from blizzard.core.lists import count
+from blizzard.core.lists import count, cut_columns
 from blizzard.text.json import json_text
 from blizzard.text.shown import shown
 from blizzard.text.streams import as_lines, put_err
@@ -39,6 +39,8 @@ class _FromEvents(ABC):
                 self._tell("info", event.message)
             case Warned():
                 self._tell("warning", event.message)
+            case SchemaInferred():
+                self._infer(event)
             case Discovered():
                 self._backlog = event.backlog_files
             case Planned():
@@ -56,6 +58,8 @@ class _FromEvents(ABC):
     def _tell(self, level: str, message: str) -> None:
         """One line, whatever the message holds."""
 
+    @abstractmethod
+    def _infer(self, inferred: SchemaInferred) -> None: ...
     @abstractmethod
     def _plan(self, planned: Planned) -> None: ...
     @abstractmethod
@@ -93,6 +97,9 @@ class TerminalProgress(_FromEvents):
                 f" {count(len(result.files), 'file')} ({self._rate()})"
             )
         self._draw(f"{batch}: committed version {committed.version}")
+
+    def _infer(self, inferred: SchemaInferred) -> None:
+        self._say(f"{inferred.message}:", *(f"  {column}" for column in cut_columns(inferred.columns)))
 
     def line(self, level: str, message: str, **fields: Any) -> None:
         del level, fields
@@ -158,6 +165,9 @@ class JsonProgress(_FromEvents):
             parquet_files=len(result.files),
             bytes_read=result.bytes_read,
         )
+
+    def _infer(self, inferred: SchemaInferred) -> None:
+        self.line("info", inferred.message, ddl=inferred.ddl)
 
     def _begin(self, began: Began) -> None:
         self._pipeline, self._run_id = began.pipeline, began.run_id

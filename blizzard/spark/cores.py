@@ -18,7 +18,8 @@ def cores_of(settings: Mapping[str, str]) -> Cores:
     """A standalone cluster without `spark.executor.cores` gives an executor all cores of its machine. How many those
     are is not known here, and counts as one."""
     per_task = cores_per_task(settings)
-    return Cores(per_executor=max(per_task, _per_executor(settings)), per_task=per_task)
+    on_driver = _LOCAL.fullmatch(settings.get("spark.master", "")) is not None
+    return Cores(per_executor=max(per_task, _per_executor(settings)), per_task=per_task, on_driver=on_driver)
 
 
 def _per_executor(settings: Mapping[str, str]) -> int:

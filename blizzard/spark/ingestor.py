@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import sys
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
@@ -96,7 +97,8 @@ class SparkIngestor:
                 job.cancel()
                 raise
         if job.error is not None:
-            raise failure_of(job.error) from job.error
+            on_driver = self._cores is not None and self._cores.on_driver
+            raise failure_of(job.error, on_driver=on_driver) from job.error
         reports = tuple(sorted((pickle.loads(row) for row in job.rows), key=lambda r: r.slot))
         if [r.slot for r in reports] != [t.slot for t in plan.tasks]:
             raise Temporary(f"Spark returned {len(reports)} reports for {len(plan.tasks)} tasks", kind=Kind.SPARK_JOB)
@@ -210,23 +212,25 @@ def _context(spark: Any) -> Any:
     return getattr(spark, "_sc", None)
 
 
-def failure_of(error: BaseException) -> BlizzardError:
-    """A Spark job that failed may succeed the next time, unless the workers have the wrong Python."""
+def failure_of(error: BaseException, *, on_driver: bool = False) -> BlizzardError:
+    """A Spark job that failed may succeed the next time, unless the workers have the wrong Python. `on_driver`: they
+    run on this machine."""
     text = str(error)
+    way_out = (
+        f"Set PYSPARK_PYTHON={sys.executable} before the session starts, and make a new session."
+        if on_driver
+        else "Give the executors blizzard's environment with --archives and spark.pyspark.python, see"
+        " docs/deploy-cluster.md."
+    )
     if "PYTHON_VERSION_MISMATCH" in text:
         return ConfigError(
-            f"driver and executors run different Pythons: {_line_with(text, 'PYTHON_VERSION_MISMATCH')} Give both the"
-            f" same with --archives and spark.pyspark.python, see docs/deploy-cluster.md.",
+            f"driver and executors run different Pythons: {_line_with(text, 'PYTHON_VERSION_MISMATCH')} {way_out}",
             kind=Kind.PYTHON_MISMATCH,
         )
     missing = _NO_ENVIRONMENT.search(text)
     if missing is not None:
         what = f"package {missing[1]}" if missing[1] else f"Python at {missing[2]}" if missing[2] else "fitting Python"
-        return ConfigError(
-            f"the executors have no {what}. Give them blizzard's environment with --archives and spark.pyspark.python,"
-            f" see docs/deploy-cluster.md.",
-            kind=Kind.WORKER_ENVIRONMENT,
-        )
+        return ConfigError(f"the executors have no {what}. {way_out}", kind=Kind.WORKER_ENVIRONMENT)
     if any(sign in text for sign in _CONNECT_GONE):
         return spark_gone()
     failure = failure_to_write(text, "what Spark keeps on this machine, or on an executor's,")

@@ -18,7 +18,7 @@ from blizzard.core.bad import BadPolicy
 from blizzard.core.observed import FieldPath
 from blizzard.core.trial import Trial, growth_of
 from blizzard.core.types import BatchResult, BatchTicket, Budget, DataFile, Slice, TaskPlan, TaskReport
-from blizzard.source.sample import spread
+from blizzard.source.spread import spread
 from blizzard.tasks.parse import ParserMissing, RecordParser
 from blizzard.tasks.partitioned import RowWriter
 from blizzard.tasks.quarantine import BadRow, BadRows, BadRowWriter

@@ -19,7 +19,7 @@ FIELDS = [
     *(
         "files",
         "records",
-        *("bad_records", "quarantined", "rejected", "rescued_records", "bad_files", "unknown_fields"),
+        *("bad_records", "bad_reasons", "quarantined", "rejected", "rescued_records", "bad_files", "unknown_fields"),
         *("ignored_values", "ignored_fields", "cut_timestamps", "parser", "doubtful_lines", "added_columns"),
         *("late_files", "rewritten_files", "held_files", "cleaned_files", "kept_files"),
         "backlog_files",

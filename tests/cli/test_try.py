@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from blizzard.core.patterns import DEFAULT_GLOB
 from blizzard.store import open_store
 from blizzard.store.access import NO_ACCESS
 from tests.cli.every_command import call
@@ -134,7 +135,7 @@ def test_without_a_record_it_exits_with_5(
     assert (code, err.splitlines()[-1]) == (5, f"blizzard: there is no record in {tmp_path} ({_PATTERN}) [no_records]")
 
 
-_PATTERN = "**/*.{ndjson,jsonl}{,.gz,.zst}"
+_PATTERN = DEFAULT_GLOB
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

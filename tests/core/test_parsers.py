@@ -32,3 +32,11 @@ def test_a_slower_or_a_wrong_parser_is_said_and_a_chosen_one_is_not(
     assert len(remarks) == len(said)
     for remark, part in zip(remarks, said, strict=True):
         assert part in remark
+
+
+def test_a_local_session_is_not_told_about_archives() -> None:
+    (here,) = parser_remarks([report("pyarrow")], asked="auto", native_here=True, on_driver=True)
+    (there,) = parser_remarks([report("pyarrow")], asked="auto", native_here=True)
+    assert "PYSPARK_PYTHON" in here
+    assert "--archives" not in here
+    assert "--archives" in there

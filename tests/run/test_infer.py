@@ -56,7 +56,7 @@ def test_a_first_run_with_infer_is_one_step_and_later_ones_use_the_table(
     assert code == 0, err
     assert "sampling 1 of 1 file" in err
     assert "left out, as no value was seen: none" in err
-    assert "inferred schema from 2 records of 1 file: id BIGINT, x DOUBLE" in err
+    assert "inferred schema from 2 records of 1 file:\n  id BIGINT\n  x DOUBLE\n" in err
     assert json.loads(out.splitlines()[-1])["records"] == 2
     assert rows(tmp_path / "t") == [{"id": 1, "x": None}, {"id": 2, "x": 0.5}]
 
@@ -132,8 +132,8 @@ def test_the_schema_is_chosen_before_spark_starts_and_no_table_is_made_without_i
     )  # fmt: skip
     assert done.returncode == 2
     assert (
-        "inferred schema from 2 records of 2 files (1 line and 1 file skipped):"
-        " id BIGINT, user STRUCT<age: BIGINT>, at TIMESTAMP\n" in done.stderr
+        "inferred schema from 2 records of 2 files (1 line and 1 file skipped):\n"
+        "  id BIGINT\n  user STRUCT<age: BIGINT>\n  at TIMESTAMP\n" in done.stderr
     )
     assert json.loads(done.stdout.splitlines()[-1])["error_kind"] == "no_java"
     assert not (tmp_path / "t").exists()
@@ -170,7 +170,7 @@ def test_plan_infers_too_and_makes_nothing(capsys: pytest.CaptureFixture[str], s
 
 def test_schema_infer_prints_the_ddl_alone(capsys: pytest.CaptureFixture[str], source: Path) -> None:
     code, out, err = call(capsys, "schema", "infer", "--source", str(source))
-    assert (code, out) == (0, "id BIGINT, user STRUCT<age: BIGINT>, at TIMESTAMP\n")
+    assert (code, out) == (0, "id BIGINT,\nuser STRUCT<age: BIGINT>,\nat TIMESTAMP\n")
     assert "b.ndjson line 1: not JSON" in err
     assert "without c.ndjson.gz: " in err
 
@@ -178,9 +178,9 @@ def test_schema_infer_prints_the_ddl_alone(capsys: pytest.CaptureFixture[str], s
 def test_schema_infer_takes_hints_a_pattern_and_limits(capsys: pytest.CaptureFixture[str], source: Path) -> None:
     infer = ["schema", "infer", "--source", str(source)]
     assert call(capsys, *infer, "--pattern", "b*", "--hints", "id INT, x.y DATE")[1] == (
-        "id INT, at TIMESTAMP, x STRUCT<y: DATE>\n"
+        "id INT,\nat TIMESTAMP,\nx STRUCT<y: DATE>\n"
     )
-    assert call(capsys, *infer, "--sample-files", "1")[1] == "id BIGINT, user STRUCT<age: BIGINT>\n"
+    assert call(capsys, *infer, "--sample-files", "1")[1] == "id BIGINT,\nuser STRUCT<age: BIGINT>\n"
     code, out, err = call(capsys, *infer, "--sample-records", "none")
     assert (code, out) == (2, "")
     assert "schema.sample_records must be a whole number" in err
@@ -198,6 +198,8 @@ def test_schema_infer_as_json(capsys: pytest.CaptureFixture[str], source: Path) 
         "skipped_lines": 1,
         "skipped_files": 1,
         "left_out": ["none"],
+        "remarks": [],
+        "formats": {},
     }
 
 

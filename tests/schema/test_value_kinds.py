@@ -29,8 +29,19 @@ VALUES: list[tuple[Any, str]] = [
     ("2023-02-29", "text"),
     ("2024-02-29T00:00:00Z", "timestamp"),
     ("2024-02-29T00:00:00.123456000+01:00", "timestamp"),
-    ("2024-02-29T00:00:00.1234567Z", "text"),
-    ("2024-02-29 00:00:00Z", "text"),
+    ("2024-02-29T00:00:00.1234567Z", "timestamp_ns"),
+    ("2024-02-29T00:00:00.123456700", "local_ns"),
+    ("2024-02-29 00:00:00Z", "timestamp"),
+    ("2024-02-29T00:00:00+0100", "timestamp"),
+    ("2024-02-29T00+01", "timestamp"),
+    ("2024-02-29T00:00", "local"),
+    ("2024-02-29 12:30:00.5", "local"),
+    ("2024-02-29Z", "text"),
+    ("2024-02-29t00:00:00z", "text"),
+    ("2024-02-29T00:00:00 Z", "text"),
+    ("2024-02-29T00:00:60Z", "text"),
+    ("2024-02-29T00:00:00+24:00", "text"),
+    ("0000-01-01", "text"),
     ("2024-02-29T24:00:00Z", "text"),
     ("0001-01-01T00:00:00+00:01", "text"),
     ("9999-12-31T23:59:59-00:01", "text"),
@@ -67,13 +78,21 @@ def test_what_json_cannot_hold_has_no_kind() -> None:
         ({"boolean", "long"}, "string"),
         ({"date"}, "date"),
         ({"timestamp"}, "timestamp"),
-        ({"date", "timestamp"}, "string"),
+        ({"date", "timestamp"}, "timestamp"),
+        ({"date", "local"}, "timestamp"),
+        ({"local"}, "timestamp"),
+        ({"timestamp", "timestamp_ns"}, "timestamp"),
+        ({"timestamp", "local"}, "string"),
+        ({"timestamp_ns", "local_ns", "date"}, "string"),
+        ({"timestamp", "text"}, "string"),
         ({"text"}, "string"),
         ({"date", "text"}, "string"),
     ],
 )
 def test_the_type_that_takes_all_kinds(kinds: set[str], data_type: str) -> None:
     assert scalar_type(kinds) == data_type
+    is_cut = bool(kinds & {"timestamp_ns", "local_ns"})
+    assert scalar_type(kinds, exact_timestamps=True) == ("string" if is_cut else data_type)
 
 
 @pytest.mark.parametrize("first", [value for value, kind in VALUES if kind not in ("null", "object", "array")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from blizzard.errors import BadData, SchemaError
 from blizzard.run.assemble import Assembly
 from blizzard.run.infer import InferredSchema, infer_from_sample
 from blizzard.source.listing import list_source
-from blizzard.source.sample import Sample, spread
+from blizzard.source.sample import Sample
+from blizzard.source.spread import SampleLimits, rounds, sample_limits, spread
 from blizzard.source.uri import locate_source
 from blizzard.tasks.records import read_undeclared
 
@@ -53,16 +55,24 @@ def write(folder: Path, **files: bytes) -> None:
         (folder / f"{stem}.ndjson{'.' + compression if compression else ''}").write_bytes(data)
 
 
-def sample(folder: Path, *, files: int = 20, records: int = 10_000, max_record_bytes: int = 1000) -> Sample:
+def sample(
+    folder: Path,
+    *,
+    files: int | None = 20,
+    records: int = 10_000,
+    max_record_bytes: int = 1000,
+    limits: SampleLimits | None = None,
+    now_s: Callable[[], float] = lambda: 0.0,
+) -> Sample:
     location = locate_source(str(folder))
     return Sample(
         source=location,
         listing=list_source(location),
         compression="auto",
         max_record_bytes=max_record_bytes,
-        max_records=records,
-        max_files=files,
+        limits=limits or sample_limits(records, files),
         parse=read_undeclared,
+        now_s=now_s,
     )
 
 
@@ -91,20 +101,78 @@ def test_the_files_looked_at_are_spread_evenly_first_and_last_included(total: in
     assert not steps or max(steps) - min(steps) <= 1
 
 
-@given(sizes=st.lists(st.integers(0, 9), min_size=1, max_size=8), files=st.integers(1, 8), records=st.integers(1, 30))
-def test_as_many_records_as_asked_for_are_read_if_the_chosen_files_have_them(
-    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], files: int, records: int
+@given(
+    sizes=st.lists(st.integers(0, 9), min_size=1, max_size=12),
+    files=st.integers(1, 8) | st.none(),
+    records=st.integers(1, 30),
+)
+def test_as_many_records_as_asked_for_are_read_if_the_files_have_them(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], files: int | None, records: int
 ) -> None:
     folder = tmp_path_factory.mktemp("src")
-    write(folder, **{f"f{i}": lines("n", *[i] * size) for i, size in enumerate(sizes)})
+    write(folder, **{f"f{i:02d}": lines("n", *[i] * size) for i, size in enumerate(sizes)})
     reading = sample(folder, files=files, records=records)
     found = [record["n"] for record in reading.read()]
-    assert len(found) == reading.records <= records
-    chosen = reading.chosen
-    assert set(found) <= set(chosen) or not any(sizes[i] for i in chosen)
+    assert len(found) == reading.records
+    assert all(found.count(i) <= size for i, size in enumerate(sizes))
+    looked_at = {i for chosen in rounds(len(sizes), reading.limits) for i in chosen}
+    there = sum(sizes[i] for i in looked_at)
+    assert len(found) == min(records, there) or (not there and len(found) == min(records, max(sizes)))
     assert bool(found) == any(sizes)  # empty ones at the chosen places do not hide the others
+    chosen = reading.chosen
     share = min(records // len(chosen), 9)
     assert all(found.count(i) >= min(sizes[i], share) for i in chosen)
+
+
+@given(total=st.integers(0, 3000), files=st.integers(1, 50), most=st.integers(1, 2000), records=st.integers(1, 100))
+def test_rounds_look_at_each_file_once_and_at_no_more_than_allowed(
+    total: int, files: int, most: int, records: int
+) -> None:
+    limits = SampleLimits(records=records, files=files, most_files=most)
+    found = list(rounds(total, limits))
+    looked_at = [i for chosen in found for i in chosen]
+    assert len(looked_at) == len(set(looked_at)) == min(total, max(most, min(files, records)))
+    assert all(found)
+    if total:
+        assert found[0] == spread(total, min(files, records))
+
+
+def test_many_tiny_files_give_as_many_records_as_one_large_one(tmp_path: Path) -> None:
+    """CloudTrail writes a file for a few calls: 20 of 117 files gave a sample of 21 records."""
+    write(tmp_path, **{f"f{i:03d}": lines("n", i) for i in range(117)})
+    reading = sample(tmp_path, files=None)
+    assert sorted(record["n"] for record in reading.read()) == list(range(117))
+    assert reading.files == 117
+    few = sample(tmp_path, files=None, records=50)
+    found = [record["n"] for record in few.read()]
+    assert len(found) == 50
+    assert {0, 116} <= set(found)
+    assert max(b - a for a, b in pairwise(sorted(found))) <= 6
+
+
+def test_one_large_file_among_tiny_ones_gives_what_they_lack(tmp_path: Path) -> None:
+    write(tmp_path, a=lines("a", *range(500)), b=lines("b", 1), c=b"\n" + lines("c", 1))
+    reading = sample(tmp_path, records=100)
+    found = [record["a"] for record in reading.read() if "a" in record]
+    assert found == list(range(98))
+    assert (reading.records, reading.files) == (100, 3)
+
+
+def test_the_bytes_that_are_read_are_bounded_and_no_chosen_file_is_left_out(tmp_path: Path) -> None:
+    large = b'{"n":%d,"x":"' + b"x" * 300_000 + b'"}\n'
+    write(tmp_path, **{f"f{i}": b"".join(large % i for _ in range(20)) for i in range(4)})
+    limits = SampleLimits(records=1000, files=4, bytes=4_000_000)
+    reading = sample(tmp_path, limits=limits, max_record_bytes=10**6)
+    found = [record["n"] for record in reading.read()]
+    assert set(found) == {0, 1, 2, 3}
+    assert 4_000_000 / 300_000 - 1 <= len(found) <= 4_000_000 / 300_000 + 4
+
+
+def test_the_time_is_bounded_but_what_is_chosen_first_is_always_read(tmp_path: Path) -> None:
+    write(tmp_path, **{f"f{i:03d}": lines("n", i) for i in range(200)})
+    clock = iter(range(0, 10_000, 30))
+    reading = sample(tmp_path, files=None, now_s=lambda: float(next(clock)))
+    assert len(list(reading.read())) == 20
 
 
 def test_what_a_short_file_leaves_is_read_from_those_after_it(tmp_path: Path) -> None:
@@ -175,7 +243,7 @@ def test_what_was_done_is_told(tmp_path: Path) -> None:
     )
     assert 'a is a STRING, for it held number (1) and string ("x")' in notes.said
     assert "left out, as no value was seen: b" in notes.said
-    assert found.sentence == "inferred schema from 3 records of 3 files (1 line skipped): a STRING"
+    assert found.sentence == "inferred schema from 3 records of 3 files (1 line skipped)"
     assert found.to_dict() == {
         "ddl": "a STRING",
         "schema": {"type": "struct", "fields": [{"name": "a", "type": "string", "nullable": True, "metadata": {}}]},
@@ -184,6 +252,8 @@ def test_what_was_done_is_told(tmp_path: Path) -> None:
         "skipped_lines": 1,
         "skipped_files": 0,
         "left_out": ["b"],
+        "remarks": ['a is a STRING, for it held number (1) and string ("x")'],
+        "formats": {},
     }
 
 
@@ -196,7 +266,8 @@ def test_numbers_are_not_rounded_on_the_way(tmp_path: Path) -> None:
 def test_the_same_source_gives_the_same_schema(tmp_path: Path) -> None:
     write(tmp_path, **{f"f{i}": orjson.dumps({f"k{i}": i, "x": i / 2}) + b"\n" for i in range(30)})
     assert inferred(tmp_path) == inferred(tmp_path)
-    assert inferred(tmp_path).files == 20
+    assert inferred(tmp_path).files == 30
+    assert inferred(tmp_path, sample_files=20).files == 20
     assert inferred(tmp_path, sample_files=99).ddl.count("BIGINT") == 30
 
 

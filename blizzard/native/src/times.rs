@@ -406,26 +406,22 @@ fn take_name<'a>(text: &'a [u8], names: &[&str], full: bool) -> Option<(usize, &
     })
 }
 
-/// What a field of text suggests for a new column.
+/// What a field of text suggests for a new column. A local time has no zone; `cut`: it has digits beyond a microsecond.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum Suggests {
     Date,
-    Timestamp,
+    Time { local: bool, cut: bool },
     Text,
 }
 
-/// A column is only made a timestamp for the plainest form: capital T, seconds, microseconds at most, and a zone.
+/// Every form that `iso` reads makes a time.
 pub fn suggested(text: &[u8]) -> Suggests {
-    let mut clock = Clock::default();
-    let Some(rest) = clock.iso_day(text) else { return Suggests::Text };
-    if rest.is_empty() {
-        return if clock.days().is_some() { Suggests::Date } else { Suggests::Text };
+    let Ok(moment) = iso(text, true) else { return Suggests::Text };
+    match &text[10..] {
+        [] => Suggests::Date,
+        clock => {
+            let local = !clock.iter().any(|byte| matches!(byte, b'Z' | b'+' | b'-'));
+            Suggests::Time { local, cut: moment.cut }
+        }
     }
-    let plain = rest.len() >= 10 && rest[0] == b'T' && rest[3] == b':' && rest[6] == b':';
-    let zone = match rest {
-        [.., b'Z'] => true,
-        [.., sign, _, _, colon, _, _] => matches!(sign, b'+' | b'-') && *colon == b':',
-        _ => false,
-    };
-    if plain && zone && iso(text, true).is_ok_and(|moment| !moment.cut) { Suggests::Timestamp } else { Suggests::Text }
 }

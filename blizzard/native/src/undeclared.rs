@@ -28,6 +28,9 @@ const TIMESTAMP: u16 = 1 << 8;
 const TEXT: u16 = 1 << 9;
 const OBJECT: u16 = 1 << 10;
 const ARRAY: u16 = 1 << 11;
+const TIMESTAMP_NS: u16 = 1 << 12;
+const LOCAL: u16 = 1 << 13;
+const LOCAL_NS: u16 = 1 << 14;
 
 const EXACT_IN_DOUBLE: u64 = 1 << 53;
 /// The path of what an array holds.
@@ -248,7 +251,10 @@ fn scalar_kind(cursor: &mut Cursor<'_>) -> Res<u16> {
             let (text, mut scratch) = (cursor.string()?, Vec::new());
             match suggested(decoded(text, &mut scratch)?) {
                 Suggests::Date => DATE,
-                Suggests::Timestamp => TIMESTAMP,
+                Suggests::Time { local: false, cut: false } => TIMESTAMP,
+                Suggests::Time { local: false, cut: true } => TIMESTAMP_NS,
+                Suggests::Time { local: true, cut: false } => LOCAL,
+                Suggests::Time { local: true, cut: true } => LOCAL_NS,
                 Suggests::Text => TEXT,
             }
         }
