@@ -6,7 +6,7 @@ It only speaks. No decision may depend on what was said.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from blizzard.core.bad import BadPolicy
 from blizzard.core.events import Emit, Noted, UnknownFields, Warned
@@ -67,6 +67,7 @@ class Remarks:
     def _bad(self, result: BatchResult, policy: BadPolicy, advisor: Advisor, emit: Emit) -> None:
         became = "go to quarantine" if policy.keeps_bad_records else "are dropped"
         of = result.bad + result.rows
+        advisor = replace(advisor, has_table=True)  # after this batch there is one
         sentences = {
             repr(reason): told(reason, met, of=of, became=became, remedies=advisor.remedies(reason))
             for reason, met in result.reasons.commonest(MAX_NAMES)

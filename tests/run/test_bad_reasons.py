@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from blizzard.cli.main import main
 from blizzard.core.bad import BadPolicy
@@ -46,7 +48,7 @@ def test_a_type_conflict_is_told_once_with_column_types_share_and_setting(flow: 
     summary = flow.run(limits=Limits(max_files=1))
     assert about_bad(flow) == [
         "2 of 4 records (50.0%) go to quarantine: id BIGINT holds a number with a fraction (the first: a.ndjson line 2,"
-        " 1.5). To take them: schema.hints=id DOUBLE for a new table, or bad_records.policy=rescue"
+        " 1.5). To take them: --set 'schema.hints=id DOUBLE' for a new table, or --set bad_records.policy=rescue"
     ]
     assert (summary.commits, summary.bad_records) == (3, 6)
     (reason,) = summary.to_dict()["bad_reasons"]
@@ -73,8 +75,8 @@ def test_every_cause_is_told_and_other_policies_say_what_becomes_of_them(flow: F
         "id BIGINT holds an object",
         "not JSON: Expecting value",
     ]
-    assert "To take them: schema.coerce.id=numbers_in_strings, or" in told[0]
-    assert "To take them: schema.hints=id DECIMAL(38,0) for a new table, or" in told[1]
+    assert "To take them: --set schema.coerce.id=numbers_in_strings, or" in told[0]
+    assert "To take them: --set 'schema.hints=id DECIMAL(38,0)' for a new table, or" in told[1]
     assert "To take them" not in told[3]
 
 
@@ -85,18 +87,15 @@ def test_a_later_kind_of_value_that_a_string_takes_is_no_conflict(flow: Flow) ->
     assert about_bad(flow) == []
 
 
-def test_too_much_bad_data_names_the_commonest_reasons_and_that_the_table_is_empty(flow: Flow) -> None:
+def test_too_much_bad_data_names_the_commonest_reasons_and_leaves_no_empty_table(flow: Flow) -> None:
     write_records(flow, "a.ndjson", *({"id": f"{i}"} for i in range(9)), {"id": 1.5}, {"id": 1})
     with pytest.raises(BadData) as error:
         flow.run(bad=BadPolicy(max_ratio=0.5))
     lines = str(error.value).splitlines()
-    assert "9 of 11 records (81.8%) are bad: id BIGINT holds a number in a text (the first: a.ndjson line 1" in lines[1]
-    assert "1 of 11 records (9.1%) are bad: id BIGINT holds a number with a fraction" in lines[2]
-    assert "delete the table first" in lines[3]
-    assert flow.open().version == 0
-    with pytest.raises(BadData) as again:
-        flow.run(bad=BadPolicy(max_ratio=0.5))
-    assert "delete the table first" not in str(again.value)  # this run has not made it
+    assert lines[1] == "  9 records: id BIGINT holds a number in a text (the first: a.ndjson line 1)"
+    assert lines[2] == "    --set schema.coerce.id=numbers_in_strings or --set bad_records.policy=rescue"
+    assert lines[3] == "  1 record: id BIGINT holds a number with a fraction (the first: a.ndjson line 10)"
+    assert not (flow.table / "_delta_log").exists()
 
 
 def test_a_struct_that_grows_without_end_is_told_with_the_map_that_would_take_it(flow: Flow) -> None:
@@ -163,7 +162,7 @@ def test_a_run_of_the_command_tells_it_in_its_last_line_and_its_summary(
 
 
 @pytest.mark.usefixtures("in_process")
-def test_a_first_run_that_fails_says_that_its_table_is_empty_and_the_next_that_it_keeps_its_schema(
+def test_a_first_run_that_fails_leaves_no_table_and_a_table_that_is_there_keeps_its_schema(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     write(tmp_path / "src/a.ndjson", b'{"id":1}\n' * 20_000 + b'{"id":1.5}\n')
@@ -171,8 +170,11 @@ def test_a_first_run_that_fails_says_that_its_table_is_empty_and_the_next_that_i
     code, _, err = call(capsys, *job, "--set", "bad_records.policy=fail", "--set", "schema.sample_records=10")
     assert code == 5
     assert "a.ndjson line 20001: bad_value: id: 1.5 is not a valid long (a number with a fraction;" in err
-    assert "delete the table first" in err
-    _, _, err = call(capsys, *job, "--hints", "id DOUBLE")
+    assert not (tmp_path / "t").exists()
+    code, _, err = call(capsys, *job, "--hints", "id DOUBLE")
+    assert (code, "its schema is used" in err) == (0, False)
+    DeltaTable.create(str(tmp_path / "empty"), pa.schema([("id", pa.int64())]))
+    _, _, err = call(capsys, *job[:3], "--table", str(tmp_path / "empty"), "--infer", "--hints", "id DOUBLE")
     assert "its schema is used, and not what --infer or --hints say" in err
 
 
