@@ -97,7 +97,7 @@ def test_version_two_keeps_the_seeds_shape_for_files() -> None:
         (app_id(b'{"schema_version":'), codec.BadJson),
         (app_id(b"[]"), WrongType),
         (app_id(b"{}"), MissingField),
-        (app_id(b'{"schema_version":3}'), codec.UnknownVersion),
+        (app_id(b'{"schema_version":4}'), codec.UnknownVersion),
         (app_id(b'{"schema_version":0}'), codec.UnknownVersion),
         (app_id(b'{"schema_version":true}'), WrongType),
         (app_id(b'{"schema_version":"2"}'), WrongType),
@@ -176,6 +176,7 @@ def test_only_the_listed_fields_are_ever_encoded() -> None:
         "reads_again": True,
         "head": head,
         "removed_path": "r",
+        "framing": "auto",
     }
     encoded = set(decode_json(encode_position(example(**optional))))
     parts = (PlannedOn, Begun, Seen, ForQuarantine, CleanedThrough)

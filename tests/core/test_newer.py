@@ -36,9 +36,9 @@ MARK = {"last_committed_file": None}
 CASES: dict[str, tuple[list[str], bool]] = {
     "none": ([], False),
     "what this version writes": ([NOW], False),
-    "the next version": ([whole(schema_version=3)], True),
+    "the next version": ([whole(schema_version=4)], True),
     "a much later version": ([whole(schema_version=2**40)], True),
-    "the next version with other fields": ([whole(schema_version=3, source_state="elsewhere", table_id=7)], True),
+    "the next version with other fields": ([whole(schema_version=4, source_state="elsewhere", table_id=7)], True),
     "a new field in this version": ([whole(new_field=1)], True),
     "a new field in a quarantine head": ([whole(quarantine_head=head(new_field=1))], True),
     "a new field of the source": ([whole(source=FIELDS["source"] | {"new_field": 1})], True),
@@ -48,10 +48,10 @@ CASES: dict[str, tuple[list[str], bool]] = {
     "a new word for a file": ([whole(source_state={"files": {"a": "Skipped"}, **MARK})], True),
     "a new field of a file": ([whole(source_state={"files": {"a": {"RecordsRead": 2, "new": 1}}, **MARK})], True),
     "a number of records that is none": ([whole(source_state={"files": {"a": {"RecordsRead": "2"}}, **MARK})], False),
-    "the next version, behind others": ([NOW, DAMAGED, "spark-job", whole(schema_version=3)], True),
-    "the next version, changed since": ([torn(schema_version=3)], False),
+    "the next version, behind others": ([NOW, DAMAGED, "spark-job", whole(schema_version=4)], True),
+    "the next version, changed since": ([torn(schema_version=4)], False),
     "a new field, changed since": ([torn(new_field=1)], False),
-    "the next version without a checksum": ([app_id(b'{"schema_version":3,"pipeline":"p","sequence":7}')], False),
+    "the next version without a checksum": ([app_id(b'{"schema_version":4,"pipeline":"p","sequence":7}')], False),
     "a version that never was": ([whole(schema_version=0)], False),
     "a negative version": ([whole(schema_version=-3)], False),
     "no version": ([whole(schema_version=None)], False),
@@ -59,9 +59,9 @@ CASES: dict[str, tuple[list[str], bool]] = {
     "damaged": ([DAMAGED, "blizzard:not base64!", app_id(b"[]"), app_id(b"{")], False),
     "no payload at all": (["blizzard-fence:p", "other"], False),
     "the Rust program's": ([app_id(RUST_JSON)], False),
-    "of another pipeline": ([whole(schema_version=3, pipeline="q")], False),
-    "of an earlier sequence": ([whole(schema_version=3, sequence=6)], False),
-    "of a later sequence": ([whole(schema_version=3, sequence=8)], False),
+    "of another pipeline": ([whole(schema_version=4, pipeline="q")], False),
+    "of an earlier sequence": ([whole(schema_version=4, sequence=6)], False),
+    "of a later sequence": ([whole(schema_version=4, sequence=8)], False),
 }
 
 

@@ -105,7 +105,7 @@ def newer_field(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def newer_version(fields: dict[str, Any]) -> dict[str, Any]:
-    return fields | {"schema_version": 3, "marks": {}}
+    return fields | {"schema_version": 4, "marks": {}}
 
 
 def sealed(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[dict[str, Any]], dict[str, Any]]:
