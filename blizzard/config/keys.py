@@ -14,6 +14,7 @@ from blizzard.config.values import (
     Parser,
     choice,
     flag,
+    framing,
     number,
     partitions,
     provenance,
@@ -42,6 +43,12 @@ class SourceKeys:
     pattern: str | None = _key(text, None, "glob below the folder; default `**/*.{ndjson,jsonl}{,.gz,.zst}`")
     compression: str = _key(
         choice("auto", "gzip", "zstd", "none"), "auto", "`auto` (by name), `gzip`, `zstd` or `none`"
+    )
+    framing: str | None = _key(
+        framing,
+        None,
+        "how records lie in a file: `lines`, `concatenated`, `array`, `array:KEY` or `auto` (decided for each file);"
+        " default `auto`, for a pipeline that has begun what it began with",
     )
     min_age_s: float | None = _key(
         seconds, 0.0, "files younger than this are left to a later run: they may not be whole"

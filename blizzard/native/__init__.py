@@ -73,3 +73,18 @@ def why_not() -> str | None:
 def make_parser(root: Node, settings: Settings, deepest: int) -> Any:
     """A parser of blocks. Raises ValueError if the schema has a type or a format that it does not know."""
     return _native.Parser(root, settings, deepest)
+
+
+def has_frame_scanner() -> bool:
+    """Whether it can find the records of files that are not one record a line. An extension built before has not."""
+    return hasattr(_native, "FrameScanner")
+
+
+def make_frame_scanner(framing: str, key: bytes | None, first_byte: int) -> Any:
+    """A scanner of the chunks of one file whose records are not one a line."""
+    return _native.FrameScanner(framing, key, first_byte)
+
+
+def join_records(raw: bytes, starts: bytes, ends: bytes, string_newlines: bytes) -> bytes:
+    """Each record as one line. The places are 64-bit integers."""
+    return _native.join_records(raw, starts, ends, string_newlines)

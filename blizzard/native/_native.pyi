@@ -17,3 +17,18 @@ class Parsed:
 class Parser:
     def __init__(self, root: Node, settings: Settings, deepest: int) -> None: ...
     def parse(self, data: bytes) -> Parsed: ...
+
+class Frames:
+    starts: bytes
+    ends: bytes
+    string_newlines: bytes
+    open_at: int | None
+    error: tuple[int, int] | None
+    siblings: list[tuple[int, bytes, int]]
+
+class FrameScanner:
+    is_between: bool
+    def __init__(self, framing: str, key: bytes | None, first_byte: int) -> None: ...
+    def scan(self, chunk: bytes) -> Frames: ...
+
+def join_records(raw: bytes, starts: bytes, ends: bytes, string_newlines: bytes) -> bytes: ...

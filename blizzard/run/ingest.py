@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from blizzard.core.bad import find_excess
 from blizzard.core.events import ColumnsAdded, Ingested, Noted, Rejected, UnknownFields, Warned
+from blizzard.core.framing import LINES
 from blizzard.core.kinds import Kind
 from blizzard.core.lists import count, some
 from blizzard.core.parsers import parser_remarks
@@ -50,6 +51,8 @@ class BatchIngest:
         self._parser_remarks: set[str] = set()
         self._unknown: set[str] = set()  # fields that were reported
         self._cut: set[str] = set()  # columns whose cut times were reported
+        self._framings: set[str] = set()  # that were reported
+        self._siblings: set[str] = set()  # keys beside arrays that were reported
         self._refused: set[str] = set()  # fields that were reported because they cannot become columns
 
     def run(self, plan: BatchPlan, position: Position, *, planned_ms: int) -> tuple[Position, BatchResult]:
@@ -80,6 +83,7 @@ class BatchIngest:
         self._note_unknown(result)
         self._note_cut(result)
         self._note_parsers(result)
+        self._note_framings(result)
         # The fingerprint of the files, not of the table: the table may have changed while they were written.
         written_under = self._ports.ingestor.schema_fingerprint
         result = replace(
@@ -160,6 +164,17 @@ class BatchIngest:
             if remark not in self._parser_remarks:
                 self._parser_remarks.add(remark)
                 self._warn(remark)
+
+    def _note_framings(self, result: BatchResult) -> None:
+        for piece in result.slices:
+            if piece.framing not in (LINES, *self._framings):
+                self._framings.add(piece.framing)
+                self._ports.emit(Noted(message=f"not one record a line: {piece.path} is read as {piece.framing}"))
+        new = [name for name in map(show_path, result.siblings.paths) if name not in self._siblings]
+        new = new[: _MAX_NAMES - len(self._siblings)]
+        if new:
+            self._siblings.update(new)
+            self._warn(f"nothing reads what stands beside the array of records: {some(new, _MAX_NAMES)}")
 
     def _warn(self, message: str) -> None:
         self._ports.emit(Warned(message=message))

@@ -16,6 +16,7 @@ from blizzard.core.late import Scope, Unexpected
 from blizzard.core.ledger import LedgerEntry
 from blizzard.core.look import Listed
 from blizzard.core.paths import Path
+from blizzard.core.framing import framing_of_pipeline
 from blizzard.core.plan import count_backlog, is_drained
 from blizzard.core.position import Marks, Position
 from blizzard.core.recover import Fresh, Resume
@@ -168,13 +169,15 @@ def look_ahead(ports: Ports, settings: RunSettings, table: Table | None) -> Firs
             position=None,
             listed=listed,
             found=Unexpected(),
-            plan=_first_plan(ports, settings, fresh.marks, listed, {}),
+            plan=_first_plan(ports, settings, fresh.marks, listed, {}, framing_of_pipeline(settings.framing, None)),
             backlog=count_backlog(fresh.marks, listed.files),
             renews=False,
         )
     start, discovered = begin(ports, settings, table)
     position, discovered = discovered.take_up(discovered.position, settings.late)
-    first = _first_plan(ports, settings, position.marks, discovered.listed, discovered.given_up)
+    first = _first_plan(
+        ports, settings, position.marks, discovered.listed, discovered.given_up, position.framing
+    )
     return FirstSteps(
         recovered=start.found,
         position=position,
@@ -187,12 +190,13 @@ def look_ahead(ports: Ports, settings: RunSettings, table: Table | None) -> Firs
 
 
 def _first_plan(
-    ports: Ports, settings: RunSettings, marks: Marks, listed: Listed, given_up: Mapping[str, str]
+    ports: Ports, settings: RunSettings, marks: Marks, listed: Listed, given_up: Mapping[str, str], framing: str
 ) -> BatchPlan | None:
     if is_drained(marks, listed.files, listed.held):
         return None
     slots = ports.ingestor.start()
-    return plan(marks, listed.files, settings.limits, slots=slots, held=listed.held, given_up=given_up)
+    limits, held = settings.limits, listed.held
+    return plan(marks, listed.files, limits, slots=slots, held=held, given_up=given_up, framing=framing)
 
 
 def plan_run(ports: Ports, settings: RunSettings, table: Table | None) -> dict[str, Any]:

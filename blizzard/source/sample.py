@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from blizzard.core.bad import NotARecord
+from blizzard.core.framing import LINES
 from blizzard.core.types import Slice, SourceFile
 from blizzard.source.decode import UnreadableSource, open_stream
-from blizzard.source.lines import Block, read_blocks
+from blizzard.source.framing import open_records
+from blizzard.source.lines import Block
 from blizzard.source.uri import SourceLocation
 
 Record: TypeAlias = dict[str, Any]
@@ -41,6 +43,7 @@ class Sample:
     max_records: int
     max_files: int
     parse: Callable[[bytes], Record]  # raises NotARecord
+    framing: str = LINES  # or `auto`
 
     records: int = 0
     files: int = 0
@@ -76,7 +79,8 @@ class Sample:
         stop_at = self._room - share
         try:
             with open_stream(self.source.store, piece, self.compression) as stream:
-                for block in read_blocks(stream, block_bytes=_BLOCK_BYTES, max_line_bytes=self.max_record_bytes):
+                records = open_records(stream, self.framing, block_bytes=_BLOCK_BYTES)
+                for block in records.blocks(max_record_bytes=self.max_record_bytes):
                     yield from self._read_block(block, file.path, stop_at)
                     if self._room <= stop_at:
                         break

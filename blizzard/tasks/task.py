@@ -143,6 +143,7 @@ def _attempt(spec: TaskSpec, plan: TaskPlan, ticket: BatchTicket, broken: dict[s
         rescued=reading.rescued,
         undeclared=reading.undeclared,
         cut_times=reading.cut_times,
+        siblings=reading.siblings,
         parser=reading.parser,
         doubtful=reading.doubtful,
         observed=reading.observed,

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule};
 
 use crate::block::{BlockParser, Doubtful, Outcome, leave_all};
+use crate::frame_python::{Frames, Scanner, join_records};
 use crate::record::{Policy, Unknown};
 use crate::schema::{Node, make_parser};
 use crate::undeclared::Met;
@@ -132,5 +133,8 @@ impl Parsed {
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Parser>()?;
-    module.add_class::<Parsed>()
+    module.add_class::<Parsed>()?;
+    module.add_class::<Scanner>()?;
+    module.add_class::<Frames>()?;
+    module.add_function(wrap_pyfunction!(join_records, module)?)
 }
