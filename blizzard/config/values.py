@@ -65,7 +65,9 @@ def choice(*allowed: str) -> Parser:
 
 def framing(name: str, value: Any) -> str:
     if not isinstance(value, str) or not (value == AUTO or is_framing(value)):
-        known = f"{AUTO}, {LINES}, {CONCATENATED}, {ARRAY}, or {ARRAY}:KEY with a plain key of up to {MAX_KEY_BYTES} bytes"
+        known = (
+            f"{AUTO}, {LINES}, {CONCATENATED}, {ARRAY}, or {ARRAY}:KEY with a plain key of up to {MAX_KEY_BYTES} bytes"
+        )
         raise ConfigError(f"{name} must be one of {known}, not {shown(value)}")
     return value
 

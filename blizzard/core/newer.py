@@ -10,7 +10,6 @@ from blizzard.core.fields import CodecError
 from blizzard.core.kinds import Kind
 from blizzard.core.refuse import Refuse
 
-
 # Of the positions that this program writes. Before it was the Rust program, which wrote no checksum.
 _FIRST_VERSION = 2
 

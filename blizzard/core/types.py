@@ -211,6 +211,7 @@ class TaskFailure:
     path: str
     line: int | None  # 1-based
     message: str
+    counts: str = "line"  # or record: what `line` is the number of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,9 +23,7 @@ def plan(
     framing: str,
 ) -> BatchPlan:
     try:
-        return plan_batch(
-            marks, files, limits, slots=slots, cores=cores, held=held, given_up=given_up, framing=framing
-        )
+        return plan_batch(marks, files, limits, slots=slots, cores=cores, held=held, given_up=given_up, framing=framing)
     except TooManyPrefixes as e:
         way_out = (
             "The key of a pipeline that has begun cannot be changed. Move the parts that it has not begun into another"

@@ -12,11 +12,11 @@ from typing import Any
 
 from blizzard.core.cleanable import OneCleaned
 from blizzard.core.events import Event, Recovered
+from blizzard.core.framing import framing_of_pipeline
 from blizzard.core.late import Scope, Unexpected
 from blizzard.core.ledger import LedgerEntry
 from blizzard.core.look import Listed
 from blizzard.core.paths import Path
-from blizzard.core.framing import framing_of_pipeline
 from blizzard.core.plan import count_backlog, is_drained
 from blizzard.core.position import Marks, Position
 from blizzard.core.recover import Fresh, Resume
@@ -175,9 +175,7 @@ def look_ahead(ports: Ports, settings: RunSettings, table: Table | None) -> Firs
         )
     start, discovered = begin(ports, settings, table)
     position, discovered = discovered.take_up(discovered.position, settings.late)
-    first = _first_plan(
-        ports, settings, position.marks, discovered.listed, discovered.given_up, position.framing
-    )
+    first = _first_plan(ports, settings, position.marks, discovered.listed, discovered.given_up, position.framing)
     return FirstSteps(
         recovered=start.found,
         position=position,
@@ -259,7 +257,13 @@ def _shown(first: FirstSteps) -> dict[str, Any]:
         "renewal": first.renews,
         "cleans_through": _cleans_through(first),
         "first_batch": [
-            {"slot": task.slot, "path": s.path, "from_record": s.from_record, "size": s.size_bytes}
+            {
+                "slot": task.slot,
+                "path": s.path,
+                "from_record": s.from_record,
+                "size": s.size_bytes,
+                "framing": s.framing,
+            }
             | ({} if s.given_up is None else {"given_up": s.given_up})
             for task in (first.plan.tasks if first.plan is not None else ())
             for s in task.slices

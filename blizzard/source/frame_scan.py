@@ -19,6 +19,7 @@ import numpy as np
 from blizzard import native
 from blizzard.core.framing import CONCATENATED, key_of
 from blizzard.source.lines import Positions
+from blizzard.source.structure import Structure
 
 # What was expected where something else stood, by the number that the native scanner gives for it.
 EXPECTED = (
@@ -36,6 +37,8 @@ _RECORD, _ARRAY, _OBJECT, _COMMA, _KEY, _COLON, _VALUE, _MEMBER, _NO_KEY = range
 # How much is kept of a key: as much as the longest key that can be asked for, and some more to show.
 _KEPT_OF_A_KEY = 200
 _MAX_SIBLING_NAMES = 1_000  # that are kept apart in one chunk
+# So many bytes are looked at together: their places take eight times as much memory, or more.
+_PIECE_BYTES = 1 << 18
 OTHER_NAMES = b'"'  # stands for all others: no key is one bare quote
 
 
@@ -97,64 +100,13 @@ class _State(Enum):
     MEMBER_ENDS = auto()
 
 
-_QUOTE, _BACKSLASH, _NEWLINE = b'"\\\n'
+_QUOTE = ord('"')
 _OPENING, _CLOSING = b"{[", b"}]"
-_TABLE = np.zeros(256, np.uint8)
-_TABLE[list(b'"\\\n{[}]')] = 1
-_DELTA = np.zeros(256, np.int8)
-_DELTA[list(_OPENING)] = 1
-_DELTA[list(_CLOSING)] = -1
 _SPACE = b" \t\r\n"
 _BLANK = re.compile(rb"[ \t\r\n]*")
 _BLANK_OR_SEPARATOR = re.compile(rb"[ \t\r\n\x1e]*")
 _BLANK_OR_COMMA = re.compile(rb"[ \t\r\n,]*")
 _END_OF_SCALAR = re.compile(rb'[,\[\]{}"]')
-
-
-class _Structure:
-    """Where quotes, brackets and newlines stand in a chunk, and which of them are inside of strings."""
-
-    def __init__(self, chunk: bytes, *, in_string: bool, is_odd: bool, depth: int) -> None:
-        content = np.frombuffer(chunk, np.uint8)
-        places = np.flatnonzero(_TABLE[content])
-        bytes_there = content[places]
-        is_quote = bytes_there == _QUOTE
-        is_quote, self.is_odd = _unescaped(places, bytes_there, is_quote, is_odd, len(chunk))
-        inside = (np.cumsum(is_quote) - is_quote + in_string) & 1 == 1
-        self.quotes = places[is_quote]
-        self.in_string = bool((len(self.quotes) + in_string) & 1)
-        deltas = _DELTA[bytes_there]
-        is_bracket = (deltas != 0) & ~inside
-        self._brackets = places[is_bracket]
-        self._depths = depth + np.cumsum(deltas[is_bracket], dtype=np.int64)
-        self.depth = int(self._depths[-1]) if len(self._depths) else depth
-        self.string_newlines = places[(bytes_there == _NEWLINE) & inside]
-        self._returns: dict[int, list[int]] = {}
-
-    def where_depth_is(self, level: int) -> list[int]:
-        """The brackets after which the depth is this."""
-        if level not in self._returns:
-            self._returns[level] = self._brackets[self._depths == level].tolist()
-        return self._returns[level]
-
-    def next_quote(self, at: int) -> int | None:
-        i = int(np.searchsorted(self.quotes, at))
-        return int(self.quotes[i]) if i < len(self.quotes) else None
-
-
-def _unescaped(
-    places: Positions, bytes_there: Positions, is_quote: Positions, is_odd: bool, size: int
-) -> tuple[Positions, bool]:
-    """The quotes before which no odd run of backslashes stands; and whether the chunk ends in such a run."""
-    backslashes = places[bytes_there == _BACKSLASH]
-    if is_odd:
-        backslashes = np.concatenate([[-1], backslashes])
-    if not len(backslashes) or not size:
-        return is_quote, is_odd
-    begins = np.flatnonzero(np.diff(backslashes, prepend=-3) != 1)
-    ends = np.append(begins[1:], len(backslashes))
-    escaped = backslashes[ends - 1][(ends - begins) % 2 == 1] + 1
-    return is_quote & ~np.isin(places, escaped), bool(escaped.size and escaped[-1] == size)
 
 
 @dataclass(slots=True)
@@ -163,7 +115,7 @@ class PythonScanner:
     first_byte: int = 0
     _key: bytes | None = field(init=False)
     _state: _State = _State.BETWEEN
-    _structure: _Structure = field(init=False)
+    _structure: Structure = field(init=False)
     _at_byte: int = field(init=False)  # of the file, where the chunk begins
     _in_array: bool = False
     _is_separated: bool = False
@@ -182,7 +134,7 @@ class PythonScanner:
     def __post_init__(self) -> None:
         key = key_of(self.framing)
         self._key = None if key is None else key.encode()
-        self._structure = _Structure(b"", in_string=False, is_odd=False, depth=0)
+        self._structure = Structure(b"", in_string=False, is_odd=False, depth=0)
         self._at_byte = self.first_byte
 
     @property
@@ -190,28 +142,30 @@ class PythonScanner:
         return self._state is _State.BETWEEN
 
     def scan(self, chunk: bytes) -> Scan:
-        before = self._structure
-        self._structure = _Structure(
-            chunk, in_string=before.in_string, is_odd=before.is_odd, depth=before.depth
-        )
         self._starts, self._ends, self._siblings = [], [], {}
-        at = 0
-        while at < len(chunk) and self._error is None:
-            at = self._step(chunk, at)
-        found = Scan(
+        newlines = [np.empty(0, np.int64)]
+        for start in range(0, len(chunk), _PIECE_BYTES):
+            if self._error is None:
+                newlines.append(self._scan_piece(chunk[start : start + _PIECE_BYTES]))
+        return Scan(
             starts=np.array(self._starts, np.int64),
             ends=np.array(self._ends, np.int64),
-            string_newlines=self._newlines_up_to(at),
+            string_newlines=np.concatenate(newlines),
             open_at=self._open_at if self._is_kept else None,
             error=self._error,
             siblings=[(index, name, count) for (index, name), count in self._siblings.items()],
         )
-        self._at_byte += len(chunk)
-        return found
 
-    def _newlines_up_to(self, at: int) -> Positions:
+    def _scan_piece(self, piece: bytes) -> Positions:
+        """Returns the newlines in strings."""
+        before, at = self._structure, 0
+        self._structure = Structure(piece, in_string=before.in_string, is_odd=before.is_odd, depth=before.depth)
+        while at < len(piece) and self._error is None:
+            at = self._step(piece, at)
         newlines = self._structure.string_newlines
-        return newlines[newlines < at] + self._at_byte
+        passed: Positions = newlines[newlines < at] + self._at_byte
+        self._at_byte += len(piece)
+        return passed
 
     def _step(self, chunk: bytes, at: int) -> int:
         match self._state:
@@ -350,7 +304,7 @@ class PythonScanner:
                 self._state = _State.VALUE_BEGINS
             case _State.MEMBER_ENDS, b",":
                 self._state = _State.KEY_BEGINS
-            case (_State.KEY_BEGINS | _State.MEMBER_ENDS), b"}":
+            case ((_State.KEY_BEGINS | _State.MEMBER_ENDS), b"}"):
                 if not self._has_key:
                     return self._fail(at, _NO_KEY)
                 self._state = _State.BETWEEN
@@ -386,7 +340,3 @@ def _end_of(pattern: re.Pattern[bytes], chunk: bytes, at: int) -> int:
     found = pattern.match(chunk, at)
     assert found is not None
     return found.end()
-
-
-def newlines_in_strings(record: bytes) -> Positions:
-    return _Structure(record, in_string=False, is_odd=False, depth=0).string_newlines

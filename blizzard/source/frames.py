@@ -18,8 +18,9 @@ from blizzard.core.framing import CONCATENATED
 from blizzard.core.kinds import Kind
 from blizzard.core.tally import OTHERS, Tally, tally
 from blizzard.source.decode import ByteStream, UnreadableSource
-from blizzard.source.frame_scan import EXPECTED, OTHER_NAMES, Scanner, make_scanner, newlines_in_strings
+from blizzard.source.frame_scan import EXPECTED, OTHER_NAMES, Scanner, make_scanner
 from blizzard.source.lines import KEPT_OF_A_LONG_LINE, Block, LongLine, Positions, ShorterThanBefore
+from blizzard.source.structure import newlines_in_strings
 
 # A control character like the newline: JSON allows neither in a string.
 _INSTEAD_OF_NEWLINE = ord("\v")
@@ -220,7 +221,9 @@ class _Cutter:
         if len(self.siblings) > _MANY_SIBLINGS:
             merged: dict[tuple[int, bytes], int] = {}
             for index, name, count in self.siblings:
-                place = (index, name) if (index, name) in merged or len(merged) < _MANY_SIBLINGS else (index, OTHER_NAMES)
+                place = (
+                    (index, name) if (index, name) in merged or len(merged) < _MANY_SIBLINGS else (index, OTHER_NAMES)
+                )
                 merged[place] = merged.get(place, 0) + count
             self.siblings = [(index, name, count) for (index, name), count in merged.items()]
 
@@ -269,4 +272,5 @@ def _without_newlines(raw: bytes, in_strings: Positions) -> bytes:
         return flat
     content = np.frombuffer(flat, np.uint8).copy()
     content[in_strings] = _INSTEAD_OF_NEWLINE
-    return content.tobytes()
+    made: bytes = content.tobytes()
+    return made

@@ -64,9 +64,7 @@ class Records:
 
     def blocks(self, *, max_record_bytes: int, skip: int = 0) -> Iterator[Block]:
         if self.framing == LINES:
-            return read_blocks(
-                self._stream, block_bytes=self._block_bytes, max_line_bytes=max_record_bytes, skip=skip
-            )
+            return read_blocks(self._stream, block_bytes=self._block_bytes, max_line_bytes=max_record_bytes, skip=skip)
         return read_frames(
             self._stream,
             self.framing,
@@ -89,9 +87,7 @@ class Records:
             yield lines
 
 
-def open_records(
-    stream: ByteStream, framing: str, *, block_bytes: int, columns: Collection[str] = ()
-) -> Records:
+def open_records(stream: ByteStream, framing: str, *, block_bytes: int, columns: Collection[str] = ()) -> Records:
     """`framing` may be `auto`. `columns` are those of the table: a key that is a column is not unwrapped by `auto`."""
     if framing == LINES:
         return Records(LINES, stream, block_bytes, 0)

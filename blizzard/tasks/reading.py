@@ -41,9 +41,9 @@ AHEAD_BYTES = 32 * 1024 * 1024
 class BrokenFile(Exception):
     """A file that cannot be read to its end."""
 
-    def __init__(self, piece: Slice, kind: Kind, message: str, lines_read: int) -> None:
+    def __init__(self, piece: Slice, kind: Kind, message: str, lines_read: int, framing: str = LINES) -> None:
         super().__init__(message)
-        self.piece, self.kind, self.lines_read = piece, kind, lines_read
+        self.piece, self.kind, self.lines_read, self.counts = piece, kind, lines_read, counted_in(framing)
 
 
 class BadRecordStop(Exception):
@@ -162,9 +162,9 @@ class Reading:
                 self._slices.pop()  # nothing was read from it, so the other slices go on without it
                 self.changed.append(piece.path)
                 return
-            raise BrokenFile(piece, e.kind, str(e), progress.to_record) from e
+            raise BrokenFile(piece, e.kind, str(e), progress.to_record, progress.framing) from e
         except ShorterThanBefore as e:
-            raise BrokenFile(piece, Kind.BEYOND_END, str(e), progress.to_record) from e
+            raise BrokenFile(piece, Kind.BEYOND_END, str(e), progress.to_record, progress.framing) from e
 
     def _blocks(
         self, records: Records, progress: _Progress
@@ -334,7 +334,12 @@ class Reading:
 
 
 def _stop(progress: _Progress, kind: Kind, line: int, message: str) -> BadRecordStop:
-    return BadRecordStop(TaskFailure(kind=kind, path=progress.piece.path, line=line, message=message))
+    counts = counted_in(progress.framing)
+    return BadRecordStop(TaskFailure(kind=kind, path=progress.piece.path, line=line, message=message, counts=counts))
+
+
+def counted_in(framing: str) -> str:
+    return "line" if framing == LINES else "record"
 
 
 def records_of(spec: TaskSpec, stream: ByteStream, piece: Slice) -> Records:
@@ -346,17 +351,19 @@ def find_broken(spec: TaskSpec, pieces: Iterable[Slice]) -> dict[str, BrokenFile
     """Which of these files cannot be used, without parsing a line of them."""
     broken = {}
     for piece in pieces:
-        lines = 0
+        lines, framing = 0, LINES
         try:
             check_path(piece.path, spec.layout)
             with open_stream(spec.source, piece, spec.compression) as stream:
-                for records in records_of(spec, stream, piece).count():
-                    lines = records
+                records = records_of(spec, stream, piece)
+                framing = records.framing
+                for ended in records.count():
+                    lines = ended
         except UnusableOrigin as e:
             broken[piece.path] = BrokenFile(piece, Kind.BAD_PATH, str(e), piece.from_record)
         except UnreadableSource as e:
             if e.kind != Kind.SOURCE_CHANGED:  # a changed file is not damaged
-                broken[piece.path] = BrokenFile(piece, e.kind, str(e), max(lines, piece.from_record))
+                broken[piece.path] = BrokenFile(piece, e.kind, str(e), max(lines, piece.from_record), framing)
     return broken
 
 

@@ -166,5 +166,5 @@ def _quarantine_whole(reading: Reading, quarantine: QuarantineWriter, piece: Sli
 
 def _give_up(reading: Reading, quarantine: QuarantineWriter, piece: Slice, broken: BrokenFile) -> None:
     """Take nothing of the file in this batch. What earlier batches took stays; the ledger says where it broke."""
-    reading.add_broken(piece, f"{broken.kind} after line {broken.lines_read}")
+    reading.add_broken(piece, f"{broken.kind} after {broken.counts} {broken.lines_read}")
     quarantine.add(broken_file(piece, line=broken.lines_read, kind=broken.kind, message=str(broken)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def scanned(content: bytes, framing: str, cuts: list[int], *, natively: bool, fi
     newlines: list[int] = []
     siblings: dict[tuple[int, bytes], int] = {}
     open_at, error = None, None
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         found = scanner.scan(content[start:end])
         spans += zip(found.starts.tolist(), found.ends.tolist(), strict=True)
         newlines += found.string_newlines.tolist()
