@@ -250,7 +250,7 @@ class PythonScanner:
 
     def _pass_scalar(self, chunk: bytes, at: int) -> int:
         """To the comma or bracket that ends it. White space before that is no part of it."""
-        in_string = bool((np.searchsorted(self._structure.quotes, at) + self._began_in_string) & 1)
+        in_string = self._structure.is_in_string(at)
         while at < len(chunk):
             if in_string:
                 quote = self._structure.next_quote(at)
@@ -270,11 +270,6 @@ class PythonScanner:
             at = end + 1
             self._scalar_end = self._at_byte + at
         return at
-
-    @property
-    def _began_in_string(self) -> int:
-        """Of the chunk, as 0 or 1."""
-        return (len(self._structure.quotes) + self._structure.in_string) & 1
 
     def _end_scalar(self, byte: int, at: int) -> int:
         if byte in _OPENING or byte == _CLOSING[0 if self._in_array else 1]:

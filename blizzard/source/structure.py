@@ -5,6 +5,8 @@ A quote counts unless an odd number of backslashes stands right before it, insid
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -33,8 +35,9 @@ class Structure:
         is_quote = bytes_there == _QUOTE
         is_quote, self.is_odd = _unescaped(places, bytes_there, is_quote, is_odd, len(chunk))
         inside = (np.cumsum(is_quote) - is_quote + in_string) & 1 == 1
-        self.quotes = places[is_quote]
-        self.in_string = bool((len(self.quotes) + in_string) & 1)
+        self._quotes = places[is_quote]
+        self._began_in_string = in_string
+        self.in_string = bool((len(self._quotes) + in_string) & 1)
         deltas = _DELTA[bytes_there]
         is_bracket = (deltas != 0) & ~inside
         self._brackets = places[is_bracket]
@@ -49,9 +52,17 @@ class Structure:
             self._returns[level] = self._brackets[self._depths == level].tolist()
         return self._returns[level]
 
+    @cached_property
+    def quotes(self) -> list[int]:
+        """As a list: one place at a time is found ten times as fast as with numpy."""
+        return list(self._quotes.tolist())
+
     def next_quote(self, at: int) -> int | None:
-        i = int(np.searchsorted(self.quotes, at))
-        return int(self.quotes[i]) if i < len(self.quotes) else None
+        i = bisect_left(self.quotes, at)
+        return self.quotes[i] if i < len(self.quotes) else None
+
+    def is_in_string(self, at: int) -> bool:
+        return bool((bisect_left(self.quotes, at) + self._began_in_string) & 1)
 
 
 def _unescaped(places: Positions, bytes_there: Bytes, is_quote: Flags, is_odd: bool, size: int) -> tuple[Flags, bool]:
