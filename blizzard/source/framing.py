@@ -135,15 +135,22 @@ def _of_object(text: bytes, start: int) -> str:
 
 
 def _of_array(text: bytes, start: int) -> str:
-    """An array if it holds objects or nothing, and if what follows it is another array."""
+    """An array if it is empty or its first element is an object, and if nothing but another array follows it."""
     inside = _next(text, start + 1)
-    if text[inside : inside + 1] not in (b"{", b"]", b""):
+    if text[inside : inside + 1] == b"{":
+        element = _end_of_value(text, inside)
+        if element is None or _byte_after(text, element) not in (b",", b"]", b""):
+            return LINES
+    elif text[inside : inside + 1] not in (b"]", b""):
         return LINES
-    end = _end_of_value(text, start)
-    if end is None:
-        return LINES
-    after = _next(text, end)
-    return ARRAY if text[after : after + 1] in (b"", b"[", _SEPARATOR) else LINES
+    end = _end_of_value(text, start)  # None: a later element is not sound, which does not make it lines
+    is_alone = end is None or _byte_after(text, end) in (b"", b"[", _SEPARATOR)
+    return ARRAY if is_alone else LINES
+
+
+def _byte_after(text: bytes, at: int) -> bytes:
+    after = _next(text, at)
+    return text[after : after + 1]
 
 
 def _next(text: bytes, at: int) -> int:

@@ -101,6 +101,8 @@ DECIDED = {
     "a long first line": (b'{"a": [' + b"1," * LOOK_BYTES, "lines"),
     "a record separator": (b"\x1e" + ONE + b"\n", "concatenated"),
     "an array of objects": (b" [" + ONE + b"]", "array"),
+    "an array with a later element that is not sound": (b"[" + ONE + b',\n{"a":"\n"}]', "array"),
+    "an array whose first element is not sound": (b'[{"a":"\n"},' + ONE + b"]", "lines"),
     "an empty array": (b"[ ]\n", "array"),
     "an array that is cut off": (b"[\n" + ONE + b",\n", "array"),
     "only a bracket": (b"[", "array"),
