@@ -198,7 +198,14 @@ paths = names.filter(is_name)
 progress = st.one_of(
     st.just(FINISHED),
     st.builds(RecordsRead, records=st.integers(0, 2**53)),
-    st.builds(RecordsRead, records=st.integers(0, 2**53), size_bytes=st.integers(0, 2**53), etag=names),
+    st.builds(
+        RecordsRead,
+        records=st.integers(0, 2**53),
+        size_bytes=st.integers(0, 2**53),
+        etag=names,
+        framing=st.sampled_from(["lines", "concatenated", "array", "array:Records"]),
+        encoding=st.sampled_from(["utf-8", "utf-16"]),
+    ),
 )
 states = st.builds(
     Position,
@@ -249,6 +256,7 @@ states = st.builds(
         ),
     ),
     cleaned=st.builds(CleanedThrough, done_through=st.integers(0, 2**53), due_through=st.integers(0, 2**53)),
+    framing=st.sampled_from(["lines", "auto", "array"]),
 ).map(lambda position: replace(position, marks=replace(position.marks, marks_per=position.source.marks_per)))
 
 
@@ -290,7 +298,7 @@ def test_a_mutated_payload_is_an_error_or_another_whole_state_and_never_a_crash(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
     ),
-    st.sampled_from(sorted(codec._V2_FIELDS)),
+    st.sampled_from(sorted(codec._V3_FIELDS)),
 )
 def test_any_json_in_any_field_is_an_error_or_a_state(value: Any, name: str) -> None:
     fields = decode_json(encode_position(example()))
