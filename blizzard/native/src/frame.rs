@@ -414,3 +414,55 @@ static MATTERS: [bool; 256] = {
     }
     matters
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The records of all chunks, and whether the file may end there.
+    fn records(framing: Framing, chunks: &[&str]) -> (Vec<String>, bool) {
+        let whole = chunks.concat();
+        let mut scanner = FrameScanner::new(framing, 0);
+        let mut spans = Vec::new();
+        for chunk in chunks {
+            let found = scanner.scan(chunk.as_bytes());
+            spans.extend(found.starts.into_iter().zip(found.ends));
+        }
+        let texts = spans.iter().map(|&(start, end)| whole[start as usize..end as usize].to_owned()).collect();
+        (texts, scanner.is_between() && scanner.error().is_none())
+    }
+
+    fn owned(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| text.to_string()).collect()
+    }
+
+    #[test]
+    fn a_record_ends_where_its_brackets_are_closed() {
+        let found = records(Framing::Concatenated, &["{\"a\":\"}\\", "\"\\\\\"}{\"", "b\":[]}\n"]);
+        assert_eq!(found, (owned(&["{\"a\":\"}\\\"\\\\\"}", "{\"b\":[]}"]), true));
+    }
+
+    #[test]
+    fn elements_of_every_kind_are_records() {
+        let found = records(Framing::Array, &["[1, \"a,", "]\" ,{},", "null ][[", "2]]"]);
+        assert_eq!(found, (owned(&["1", "\"a,]\"", "{}", "null", "[2]"]), true));
+    }
+
+    #[test]
+    fn only_the_array_at_the_key_has_records() {
+        let found = records(Framing::Keyed(b"k".to_vec()), &["{\"a\":[{}],\"", "k\":[{\"k\":1}],\"b\":\"k\"}"]);
+        assert_eq!(found, (owned(&["{\"k\":1}"]), true));
+    }
+
+    #[test]
+    fn an_open_bracket_at_the_end_is_no_end() {
+        assert_eq!(records(Framing::Array, &["[{}"]), (owned(&["{}"]), false));
+        assert_eq!(records(Framing::Array, &["[{} {}]"]), (owned(&["{}"]), false));
+    }
+
+    #[test]
+    fn a_newline_in_a_string_becomes_what_json_forbids_too() {
+        let raw = b"{\n\"a\":\"\n\"} {}";
+        assert_eq!(join_records(raw, [(0, 10), (11, 13)].into_iter(), &[7]), b"{ \"a\":\"\x0b\"}\n{}\n");
+    }
+}
