@@ -166,6 +166,8 @@ def _ending(summary: Summary) -> str:
         text += " (see blizzard dlq list)" if summary.quarantined else ""
     if summary.ignored_values:
         text += f"; {count(summary.ignored_values, 'value')} without a column ignored"
+    if summary.sibling_values:
+        text += f"; {count(summary.sibling_values, 'value')} beside arrays of records not read"
     if summary.cut_timestamps:
         text += f"; {count(sum(summary.cut_timestamps.values()), 'timestamp')} cut to microseconds"
     if summary.parser is not None:

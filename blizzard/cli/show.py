@@ -219,10 +219,10 @@ def _write_report(uri: str, content: bytes, assembly: Assembly) -> str:
 def _files(options: argparse.Namespace) -> int:
     with looking(options) as assembly:
         rows = ingested_files(assembly.open_table(), options.pipeline, TerminalProgress().see)
-        names = ("path", "from", "to", "finished", "delta_version", "sequence", "pipeline")
+        names = ("path", "from", "to", "framing", "finished", "delta_version", "sequence", "pipeline")
         output_of(options).rows(
             rows,
-            ["FILE", "FROM", "TO", "FINISHED", "VERSION", "SEQUENCE", "PIPELINE"],
+            ["FILE", "FROM", "TO", "FRAMING", "FINISHED", "VERSION", "SEQUENCE", "PIPELINE"],
             lambda row: [("yes" if row[n] else "no") if n == "finished" else row[n] for n in names],
         )
     return 0

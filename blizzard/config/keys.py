@@ -14,6 +14,7 @@ from blizzard.config.values import (
     Parser,
     choice,
     flag,
+    framing,
     globs,
     moment,
     number,
@@ -69,6 +70,12 @@ class SourceKeys:
         "auto",
         "of all files: `auto` or `utf-8` (a file in UTF-16 is held back), `utf-16`, `utf-16-le`, `utf-16-be`,"
         " `latin-1` or `windows-1252`",
+    )
+    framing: str | None = _key(
+        framing,
+        None,
+        "how records lie in a file: `lines`, `concatenated`, `array`, `array:KEY` or `auto` (decided for each file);"
+        " default `auto`, for a pipeline that has begun what it began with",
     )
     min_age_s: float | None = _key(
         seconds, 0.0, "files younger than this are left to a later run: they may not be whole"

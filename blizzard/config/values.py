@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from blizzard.core.framing import ARRAY, AUTO, CONCATENATED, LINES, MAX_KEY_BYTES, is_framing
 from blizzard.core.moments import parse_moment
 from blizzard.errors import ConfigError
 from blizzard.schema.derived import PartitionSpec, parse_partition_by, parse_provenance
@@ -62,6 +63,15 @@ def choice(*allowed: str) -> Parser:
         return str(value)
 
     return parse
+
+
+def framing(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not (value == AUTO or is_framing(value)):
+        known = (
+            f"{AUTO}, {LINES}, {CONCATENATED}, {ARRAY}, or {ARRAY}:KEY with a plain key of up to {MAX_KEY_BYTES} bytes"
+        )
+        raise ConfigError(f"{name} must be one of {known}, not {shown(value)}")
+    return value
 
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}

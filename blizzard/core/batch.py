@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from blizzard.core.codec import encode_position, fence_app_id
+from blizzard.core.framing import LINES, framing_of_pipeline, is_framing
 from blizzard.core.kinds import CommitKind
 from blizzard.core.ledger import Ledger, LedgerEntry, encode_ledger, entries_of
 from blizzard.core.look import Look
@@ -24,7 +25,7 @@ from blizzard.core.position import (
     prune_finished,
 )
 from blizzard.core.quarantine import lead_quarantine
-from blizzard.core.recover import Fresh, Resume
+from blizzard.core.recover import ADOPTED, Fresh, Resume
 from blizzard.core.rollback import RollbackPlan
 from blizzard.core.types import BatchPlan, BatchResult, SourceIdentity
 
@@ -47,6 +48,7 @@ class RunIdentity:
     source: SourceIdentity
     table_id: str
     schema_fingerprint: str
+    framing: str | None = None  # as it was configured; None: it was not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +75,10 @@ def position_before(recovery: Resume | Fresh, identity: RunIdentity, *, version:
     )
     match recovery:
         case Fresh(start_from=start_from, reads_again=reads_again, since_ms=since_ms):
+            # The Rust program read lines, and a pipeline that goes on from there does too.
+            framing = framing_of_pipeline(identity.framing, LINES if start_from == ADOPTED else None)
             begun = Begun(start_from=start_from, reads_again=reads_again, since_ms=since_ms)
-            return replace(fresh, begun=begun)
+            return replace(fresh, begun=begun, framing=framing)
         case Resume(position=before):
             return replace(
                 fresh,
@@ -90,6 +94,7 @@ def position_before(recovery: Resume | Fresh, identity: RunIdentity, *, version:
                 seen=before.seen,
                 quarantine=ForQuarantine(head=before.quarantine.head),
                 cleaned=before.cleaned,
+                framing=framing_of_pipeline(identity.framing, before.framing),
             )
 
 
@@ -251,6 +256,9 @@ def check_result(plan: BatchPlan, result: BatchResult) -> None:
             piece.etag,
         ):
             raise InconsistentReport(f"{report.path} was read from another place than planned")
+        is_same = (report.framing, report.encoding) == (piece.framing, piece.encoding)
+        if not is_framing(report.framing) or (piece.from_record and not is_same):
+            raise InconsistentReport(f"{report.path} was read in another way than its first records were read")
         if report.to_record - report.from_record != report.rows + report.bad + report.blank:
             raise InconsistentReport(f"{report.path}: lines read and records counted differ")
     if sum(f.rows for f in result.files) != result.rows:

@@ -30,6 +30,7 @@ from blizzard.core.fields import (
     text_map,
     text_or_none,
 )
+from blizzard.core.framing import AUTO, LINES, UTF8, is_framing
 from blizzard.core.names import is_below, is_name
 from blizzard.core.position import (
     FINISHED,
@@ -54,6 +55,8 @@ FENCE_PREFIX = "blizzard-fence:"
 QUARANTINE_PREFIX = "blizzard-dlq:"
 HEAD_PREFIX = "blizzard-dlq-head:"
 MAX_APP_ID_BYTES = 256 * 1024
+_PLAIN_VERSION = 2
+NEWEST_VERSION = 3
 _AND = "+"  # between the fingerprint of the schema and that of the settings
 _DIGEST = re.compile(r"[0-9a-f]{1,16}:[0-9a-f]{1,16}")
 
@@ -126,8 +129,8 @@ def decode_position(app_id: str) -> Position | RustPosition:
             raise missing_or_wrong(fields, "schema_version", "an integer")
         case 1:
             return _decode_v1(fields)
-        case 2 | 3:
-            return _decode_v2(fields)
+        case 2 | 3 as version:
+            return _decode_v2(fields, version)
         case int() as version:
             raise UnknownVersion(f"schema_version {version} is not known; a newer blizzard wrote it")
         case _:
@@ -158,14 +161,6 @@ def decode_json(app_id: str) -> dict[str, Any]:
     return fields
 
 
-def _version_of(position: Position) -> int:
-    """3 if an older release would misread the position, else 2, which older releases read."""
-    reads_chosen_files = (
-        position.source.filters != NO_FILTERS or bool(position.chosen_before) or position.begun.since_ms is not None
-    )
-    return 3 if reads_chosen_files else 2
-
-
 def _position_to_json(position: Position) -> dict[str, Any]:
     files: dict[str, Any] = {}
     versions: dict[str, Any] = {}
@@ -176,7 +171,7 @@ def _position_to_json(position: Position) -> dict[str, Any]:
             case RecordsRead(records=records, size_bytes=size, etag=etag):
                 files[path] = {"RecordsRead": records}
                 if size is not None:
-                    versions[path] = {"size": size, "etag": etag}
+                    versions[path] = {"size": size, "etag": etag, **_reading_to_json(progress)}
     return {
         "schema_version": _version_of(position),
         "source_state": {"files": files, "last_committed_file": position.marks.last_committed_file},
@@ -211,6 +206,25 @@ def _position_to_json(position: Position) -> dict[str, Any]:
         "cleaning_through": position.cleaned.due_through,
         **({} if position.quarantine.head is None else {"quarantine_head": _head_to_json(position.quarantine.head)}),
         **({"reads_again": True} if position.begun.reads_again else {}),
+        **({"framing": position.framing} if position.framing != LINES else {}),
+    }
+
+
+def _version_of(position: Position) -> int:
+    """2, as long as an older release that reads version 2 would go on as this one does. It would read what is not one
+    record a line, or not UTF-8, wrongly, and files that were left out. So it must refuse, and version 3 makes it."""
+    is_plain = position.framing == LINES and not any(map(_reading_to_json, position.marks.in_progress.values()))
+    reads_chosen_files = (
+        position.source.filters != NO_FILTERS or bool(position.chosen_before) or position.begun.since_ms is not None
+    )
+    return _PLAIN_VERSION if is_plain and not reads_chosen_files else NEWEST_VERSION
+
+
+def _reading_to_json(progress: RecordsRead) -> dict[str, str]:
+    """How the file is read, if it is not as ever."""
+    return {
+        **({} if progress.framing == LINES else {"framing": progress.framing}),
+        **({} if progress.encoding == UTF8 else {"encoding": progress.encoding}),
     }
 
 
@@ -261,13 +275,18 @@ _V2_FIELDS = frozenset(
 )
 
 
-def _decode_v2(fields: dict[str, Any]) -> Position:
-    _refuse_unknown(fields, _V2_FIELDS)
+_V3_FIELDS = _V2_FIELDS | {"framing"}
+
+
+def _decode_v2(fields: dict[str, Any], version: int) -> Position:
+    has_readings = version > _PLAIN_VERSION
+    _refuse_unknown(fields, _V3_FIELDS if has_readings else _V2_FIELDS)
     checksum = text(fields, "checksum")
     source, versions = object_of(fields, "source"), object_of(fields, "file_versions")
     _refuse_unknown(object_of(fields, "source_state"), {"files", "last_committed_file"}, "source_state.")
-    for version in versions.values():
-        _refuse_unknown(version if isinstance(version, dict) else {}, {"size", "etag"}, "file_versions.")
+    of_version = {"size", "etag", *(("framing", "encoding") if has_readings else ())}
+    for file in versions.values():
+        _refuse_unknown(file if isinstance(file, dict) else {}, of_version, "file_versions.")
     identity = _source(source)
     schema_fingerprint, has_settings, settings_fingerprint = text(fields, "schema_fingerprint").partition(_AND)
     position = Position(
@@ -306,6 +325,7 @@ def _decode_v2(fields: dict[str, Any]) -> Position:
         cleaned=CleanedThrough(
             done_through=integer(fields, "cleaned_through"), due_through=integer(fields, "cleaning_through")
         ),
+        framing=_framing(fields, or_auto=True),
     )
     if checksum != checksum_of({name: value for name, value in fields.items() if name != "checksum"}):
         raise BadChecksum("the payload was changed after it was written: its checksum does not fit")
@@ -381,13 +401,28 @@ def _progress(path: str, value: Any, version: Any) -> FileProgress:
                 return RecordsRead(records=records)
             if not isinstance(version, dict):
                 raise WrongType(f"file_versions of {path!r} is not an object")
-            return RecordsRead(records=records, size_bytes=integer(version, "size"), etag=text(version, "etag"))
+            return RecordsRead(
+                records=records,
+                size_bytes=integer(version, "size"),
+                etag=text(version, "etag"),
+                framing=_framing(version),
+                encoding=text(version, "encoding") if "encoding" in version else UTF8,
+            )
         case {"RecordsRead": _, **rest} if not rest:
             raise WrongType(f"RecordsRead of {path!r} is not an integer")
         case str() | dict() if value != "Finished":  # a newer version may know more than two
             raise UnknownField(f'files[{path!r}] is neither "Finished" nor {{"RecordsRead": n}}')
         case _:
             raise WrongType(f'files[{path!r}] is neither "Finished" nor {{"RecordsRead": n}}')
+
+
+def _framing(fields: Mapping[str, Any], *, or_auto: bool = False) -> str:
+    if "framing" not in fields:
+        return LINES
+    framing = text(fields, "framing")
+    if not is_framing(framing) and not (or_auto and framing == AUTO):
+        raise UnknownField(f"it has a framing that this version does not know: {framing!r}")
+    return framing
 
 
 def _digest_or_none(fields: Mapping[str, Any], name: str) -> str | None:

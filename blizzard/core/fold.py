@@ -53,7 +53,7 @@ def _after(position: Position, ledger: Ledger, passed: Mapping[int, Position]) -
             raise CannotFold(f"sequence {ledger.sequence} goes back to sequence {ledger.rolled_back_to}")
         # The quarantine's head does not go back: the rollback itself takes records out, and so becomes the next head.
         kept = replace(target.quarantine, head=position.quarantine.head)
-        position = replace(target, sequence=position.sequence, quarantine=kept)
+        position = replace(target, sequence=position.sequence, quarantine=kept, framing=position.framing)
         rolled_back = (min(ledger.superseded), max(ledger.superseded)) if ledger.superseded else None
     for entry in ledger.entries:
         _check_entry(entry, position.marks, ledger.sequence)
@@ -76,6 +76,9 @@ def _check_entry(entry: LedgerEntry, marks: Marks, sequence: int) -> None:
         return  # the mark had passed it, and nobody had read it
     if marks.is_finished(entry.path) or marks.records_read(entry.path) != entry.from_record:
         raise CannotFold(f"sequence {sequence} took {entry.path} from record {entry.from_record}, where none was left")
+    begun = marks.in_progress_of(entry.path)
+    if begun is not None and (begun.framing, begun.encoding) != (entry.framing, entry.encoding):
+        raise CannotFold(f"sequence {sequence} read {entry.path} in another way than its first records were read")
 
 
 def _report(entry: LedgerEntry) -> SliceReport:
@@ -89,4 +92,6 @@ def _report(entry: LedgerEntry) -> SliceReport:
         rows=0,  # of no interest here
         bad=entry.bad,
         broken=entry.broken,
+        framing=entry.framing,
+        encoding=entry.encoding,
     )

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from blizzard.core.fields import MAX_INTEGER, CodecError, WrongType, integer, text
+from blizzard.core.framing import LINES, UTF8, is_framing
 from blizzard.core.kinds import CommitKind
 from blizzard.core.names import is_below, is_name
 from blizzard.core.source_json import source_of, source_to_json
@@ -49,6 +50,8 @@ class LedgerEntry:
     late: bool = False  # the mark had passed it before anything was taken of it
     # How many of the bad records only the source file has whole. None: an older version did not count them.
     cut: int | None = 0
+    framing: str = LINES  # what `from_record` and `to_record` count
+    encoding: str = UTF8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +74,7 @@ class Ledger:
 
 def ledger_entry_bytes(path: str, etag: str) -> int:
     """About how many bytes one file costs in the ledger. The commit's own JSON quotes the ledger once more."""
-    return 2 * len(orjson.dumps(path)) + 2 * len(etag) + 200 + MAX_BROKEN_BYTES
+    return 2 * len(orjson.dumps(path)) + 2 * len(etag) + 280 + MAX_BROKEN_BYTES
 
 
 def entries_of(reports: Iterable[SliceReport], late: Collection[str] = ()) -> tuple[LedgerEntry, ...]:
@@ -87,6 +90,8 @@ def entries_of(reports: Iterable[SliceReport], late: Collection[str] = ()) -> tu
             broken=None if r.broken is None else r.broken[:MAX_BROKEN_BYTES],
             late=r.path in late,
             cut=r.cut,
+            framing=r.framing,
+            encoding=r.encoding,
         )
         for r in sorted(reports, key=lambda r: r.path)
     )
@@ -120,6 +125,8 @@ def encode_ledger(ledger: Ledger) -> str:
                     **({"late": True} if e.late else {}),
                     # Always written with bad records: without it nobody knows whether they were counted.
                     **({"cut": e.cut} if e.bad and e.cut is not None else {}),
+                    **({"framing": e.framing} if e.framing != LINES else {}),
+                    **({"encoding": e.encoding} if e.encoding != UTF8 else {}),
                 }
                 for e in ledger.entries
             ],
@@ -231,7 +238,13 @@ def _is_entry(fields: Any) -> bool:
 
 def _has_sound_options(fields: dict[str, Any], bad: int) -> bool:
     get = fields.get
-    return _is_integer(get("cut", 0), 0, bad) and type(get("late", False)) is bool and type(get("broken", "")) is str
+    framing, encoding = get("framing", LINES), get("encoding", UTF8)
+    return (
+        _is_integer(get("cut", 0), 0, bad)
+        and type(get("late", False)) is bool
+        and type(get("broken", "")) is type(framing) is type(encoding) is str
+        and is_framing(framing)
+    )
 
 
 def _entry(fields: dict[str, Any]) -> LedgerEntry:
@@ -246,6 +259,8 @@ def _entry(fields: dict[str, Any]) -> LedgerEntry:
         broken=fields.get("broken"),
         late=fields.get("late", False),
         cut=fields.get("cut", None if fields["bad"] else 0),
+        framing=fields.get("framing", LINES),
+        encoding=fields.get("encoding", UTF8),
     )
 
 

@@ -10,7 +10,8 @@ from blizzard.core.fields import CodecError
 from blizzard.core.kinds import Kind
 from blizzard.core.refuse import Refuse
 
-_FIRST_WITH_CHECKSUM = 2
+# Of the positions that this program writes. Before it was the Rust program, which wrote no checksum.
+_FIRST_VERSION = 2
 
 
 def refuse_newer(app_ids: Iterable[str], pipeline: str, sequence: int | None) -> Refuse | None:
@@ -35,7 +36,7 @@ def _newer_payload(app_id: str) -> dict[str, Any] | None:
     except (UnknownVersion, UnknownField):
         rest = {name: value for name, value in fields.items() if name != "checksum"}
         is_whole = fields.get("checksum") == checksum_of(rest)
-        return fields if is_whole and fields["schema_version"] >= _FIRST_WITH_CHECKSUM else None
+        return fields if is_whole and fields["schema_version"] >= _FIRST_VERSION else None
     except CodecError:
         return None
     return None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from blizzard.core.codec import MAX_APP_ID_BYTES
+from blizzard.core.framing import LINES, MAX_KEY_BYTES, UTF8
 from blizzard.core.ledger import MAX_LEDGER_BYTES, ledger_entry_bytes
 from blizzard.core.position import Marks, entry_bytes, prefix_of
 from blizzard.core.types import (
@@ -42,8 +43,8 @@ class TooManyPrefixes(Exception):
 
 
 def _version_bytes(path: str) -> int:
-    """About what size and etag of a file in progress cost. A batch leaves at most one file in progress per task."""
-    return entry_bytes(path) + 140
+    """About what size, etag and framing of a file in progress cost. A batch leaves at most one such file per task."""
+    return entry_bytes(path) + 200 + MAX_KEY_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +68,11 @@ def plan_batch(
     cores: Cores = ONE_CORE,
     held: Collection[str] = (),
     given_up: Mapping[str, str] | None = None,
+    framing: str = LINES,
 ) -> BatchPlan:
     """The next batch. `listing` is sorted by path and must have a file to read. Names in `held` are left alone; the
-    mark may pass them, and then the position names them. Names in `given_up` are not read."""
+    mark may pass them, and then the position names them. Names in `given_up` are not read. `framing` is for files of
+    which nothing is read yet."""
     chosen: list[Slice] = []
     stored_bytes = 0
     # All sums are doubled: at most half of the new names become exceptions to the mark (see advance_mark). All names of
@@ -92,21 +95,26 @@ def plan_batch(
             or ledger_bytes > _LEDGER_BUDGET_BYTES
         ):
             break
-        chosen.append(
-            Slice(
-                path=file.path,
-                size_bytes=file.size_bytes,
-                etag=file.etag,
-                from_record=marks.records_read(file.path),
-                given_up=(given_up or {}).get(file.path),
-            )
-        )
+        chosen.append(_slice(marks, file, (given_up or {}).get(file.path), framing))
     if not chosen:
         raise ValueError("nothing to plan: everything listed is finished")
     _check_prefixes(marks, chosen)
     passable = {s.path for s in chosen}.union(marks.files, held)
     return BatchPlan(
         tasks=_deal(chosen, limits, slots=slots, cores=cores), frontier=_frontier(marks, listing, passable)
+    )
+
+
+def _slice(marks: Marks, file: SourceFile, given_up: str | None, framing: str) -> Slice:
+    begun = marks.in_progress_of(file.path)
+    return Slice(
+        path=file.path,
+        size_bytes=file.size_bytes,
+        etag=file.etag,
+        from_record=0 if begun is None else begun.records,
+        given_up=given_up,
+        framing=framing if begun is None else begun.framing,
+        encoding=UTF8 if begun is None else begun.encoding,
     )
 
 

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 import orjson
 
+from blizzard.core.framing import LINES, UTF8
 from blizzard.core.kinds import Kind
 from blizzard.core.types import SliceReport, SourceIdentity
 
@@ -24,11 +25,13 @@ class Finished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsRead:
-    """The first `records` physical lines are committed. Zero: nothing is taken yet."""
+    """The first `records` records are committed, as `framing` counts them. Zero: nothing is taken yet."""
 
     records: int
     size_bytes: int | None = None  # of the file as it was read; None if nothing was taken
     etag: str | None = None
+    framing: str = LINES  # neither changes while records are committed, whatever the settings say
+    encoding: str = UTF8
 
 
 FileProgress = Finished | RecordsRead
@@ -84,6 +87,11 @@ class Marks:
     def records_read(self, path: str) -> int:
         progress = self.files.get(path)
         return progress.records if isinstance(progress, RecordsRead) else 0
+
+    def in_progress_of(self, path: str) -> RecordsRead | None:
+        """None: no record of it is committed, or all are."""
+        progress = self.files.get(path)
+        return progress if isinstance(progress, RecordsRead) and progress.records else None
 
     @property
     def in_progress(self) -> dict[str, RecordsRead]:
@@ -181,7 +189,7 @@ class CleanedThrough:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Version 2: how far one pipeline has read its source, as one commit writes it."""
+    """Version 2 or 3: how far one pipeline has read its source, as one commit writes it."""
 
     pipeline: str
     sequence: int
@@ -198,6 +206,7 @@ class Position:
     seen: Seen = Seen()
     quarantine: ForQuarantine = ForQuarantine()
     cleaned: CleanedThrough = CleanedThrough()
+    framing: str = LINES  # the setting for files that are not begun: the pipeline keeps the one it was made with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +229,13 @@ def apply_reports(marks: Marks, reports: Iterable[SliceReport]) -> Marks:
         if report.finished:
             files[report.path] = FINISHED
         elif report.to_record > 0:
-            files[report.path] = RecordsRead(records=report.to_record, size_bytes=report.size_bytes, etag=report.etag)
+            files[report.path] = RecordsRead(
+                records=report.to_record,
+                size_bytes=report.size_bytes,
+                etag=report.etag,
+                framing=report.framing,
+                encoding=report.encoding,
+            )
     return replace(marks, files=files)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import overload
 
+from blizzard.core.framing import LINES, UTF8
 from blizzard.core.kinds import Kind
 from blizzard.core.left_out import NONE_LEFT_OUT, LeftOut
 from blizzard.core.observed import Observations
@@ -126,6 +127,9 @@ class Slice:
     etag: str
     from_record: int
     given_up: str | None = None  # not None: it is not read, and goes to quarantine for this reason
+    # How its first records were read, if from_record > 0. Else the setting, which may be `auto`; the task decides.
+    framing: str = LINES
+    encoding: str = UTF8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +190,7 @@ class BatchTicket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceReport:
-    """What was read of one file: physical lines [from_record, to_record), blank and bad ones included."""
+    """What was read of one file: records [from_record, to_record), bad ones and blank lines included."""
 
     path: str
     size_bytes: int
@@ -202,6 +206,9 @@ class SliceReport:
     # How many of the bad records only the source file has whole: too long for the quarantine, or it was full. Records
     # that the policy drops do not count.
     cut: int = 0
+    # How it was read. This holds for the file as long as it is in progress.
+    framing: str = LINES
+    encoding: str = UTF8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,6 +233,7 @@ class TaskFailure:
     path: str
     line: int | None  # 1-based
     message: str
+    counts: str = "line"  # or record: what `line` is the number of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +251,7 @@ class TaskReport:
     undeclared: Tally = NOTHING  # values of good records that have no column
     cut_times: Tally = NOTHING  # timestamps that were cut to microseconds, by column
     reasons: Reasons = NO_REASONS  # why lines are bad
+    siblings: Tally = NOTHING  # values beside the array of array:KEY, by their keys; nothing reads them
     parser: str = ""  # which one read the lines: native, pyarrow or reference; empty: none was needed
     doubtful: int = 0  # lines that the fast parser left to the reference
     parser_defect: str | None = None  # how the native parser differed from the reference; then it was not used
@@ -323,6 +332,10 @@ class BatchResult:
     def reasons(self) -> Reasons:
         """Why records are bad."""
         return reduce(Reasons.merge, (report.reasons for report in self.reports), NO_REASONS)
+
+    @property
+    def siblings(self) -> Tally:
+        return reduce(Tally.merge, (report.siblings for report in self.reports), NOTHING)
 
     @property
     def failure(self) -> TaskFailure | None:

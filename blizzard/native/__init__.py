@@ -85,3 +85,18 @@ def count_newlines(data: bytes) -> int:
 def newline_positions(data: bytes) -> bytes:
     """As 64-bit integers."""
     return _native.newline_positions(data)
+
+
+def has_frame_scanner() -> bool:
+    """Whether it can find the records of files that are not one record a line. An extension built before has not."""
+    return hasattr(_native, "FrameScanner")
+
+
+def make_frame_scanner(framing: str, key: bytes | None, first_byte: int) -> Any:
+    """A scanner of the chunks of one file whose records are not one a line."""
+    return _native.FrameScanner(framing, key, first_byte)
+
+
+def join_records(raw: bytes, starts: bytes, ends: bytes, string_newlines: bytes) -> bytes:
+    """Each record as one line. The places are 64-bit integers."""
+    return _native.join_records(raw, starts, ends, string_newlines)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from blizzard.core.batch import renewed_position
 from blizzard.core.commit import Intent
 from blizzard.core.events import Emit
+from blizzard.core.framing import LINES, UTF8
 from blizzard.core.history import ledgers_of
 from blizzard.core.kinds import CommitKind, Kind
 from blizzard.core.ledger import SKIPPED, LedgerEntry
@@ -20,6 +21,7 @@ from blizzard.core.recover import Fresh
 from blizzard.core.types import SourceFile, find_file
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError, Refused
+from blizzard.operate.framings import find_framing, reading_of
 from blizzard.run.assemble import Assembly
 from blizzard.run.clock import SystemClock
 from blizzard.run.commit import Committing, new_batch_id, new_run_id
@@ -43,13 +45,20 @@ def plan_reset(assembly: Assembly, table: DeltaRsTable, path: str, from_record: 
     """The file will be read again: from where it broke, or from the given record."""
     assembly = assembly.on(table, assembly.pipeline_of(table))
     before, file = _current(assembly, table), _listed(assembly, path)
+    known = _newest_reading(table.scan_back(), before.pipeline, path)
     if from_record is None:
-        known = _newest_reading(table.scan_back(), before.pipeline, path)
         from_record = _where_it_stands(before.marks, known, path)
     if from_record < 0:
         raise ConfigError("--from-record must be at least 0", kind=Kind.USAGE)
-    progress = RecordsRead(records=from_record, size_bytes=file.size_bytes, etag=file.etag)
-    sentence = f"{path} will be read again, from record {from_record:,} on"
+    begun = before.marks.in_progress_of(path)
+    framing, encoding = LINES, UTF8
+    if from_record:
+        framing, encoding = reading_of(begun, known) or (find_framing(assembly, table, before, file), UTF8)
+    progress = RecordsRead(
+        records=from_record, size_bytes=file.size_bytes, etag=file.etag, framing=framing, encoding=encoding
+    )
+    as_what = "" if framing == LINES else f", counted as {framing}"
+    sentence = f"{path} will be read again, from record {from_record:,} on{as_what}"
     return Edit(before=before, path=path, progress=progress, sentence=sentence)
 
 
@@ -89,6 +98,8 @@ def plan_skip(assembly: Assembly, table: DeltaRsTable, path: str) -> Edit:
         finished=True,
         bad=0,
         broken=SKIPPED,
+        framing=named.framing if records and named is not None else LINES,
+        encoding=named.encoding if records and named is not None else UTF8,
     )
     sentence = f"{path} will not be read, or not any further"
     return Edit(before=before, path=path, progress=FINISHED, sentence=sentence, entry=entry)

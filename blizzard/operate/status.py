@@ -278,6 +278,8 @@ def ingested_files(table: DeltaRsTable, pipeline: str | None, emit: Emit = unhea
                 "bad": entry.bad,
                 "size": entry.size_bytes,
                 "etag": entry.etag,
+                "framing": entry.framing,
+                "encoding": entry.encoding,
                 "delta_version": commit.version,
                 "sequence": ledger.sequence,
                 "pipeline": ledger.pipeline,

@@ -16,6 +16,7 @@ from blizzard.core.reasons import NO_REASONS, Met, Reason, tally_reasons
 from blizzard.core.tally import NOTHING
 from blizzard.core.types import BatchTicket, TaskReport
 from blizzard.schema.evolve import RESCUED_COLUMN
+from blizzard.source.frames import as_one_line
 from blizzard.source.lines import LongLine
 from blizzard.tasks.layout import RowOrigin, UnusableOrigin, complete_table
 from blizzard.tasks.parse import RecordParser
@@ -76,8 +77,6 @@ class Reparsing:
         size, limit = len(record["raw"]), self._spec.max_record_bytes
         if size > limit:
             return LineKind.TOO_LONG, str(LongLine(head=b"", size_bytes=size, limit_bytes=limit)), None
-        if b"\n" in record["raw"]:  # blizzard never writes this: one record is one line
-            return _same(record)
         return None
 
     def _parse(self, records: list[dict[str, Any]]) -> None:
@@ -150,7 +149,7 @@ def _met(bad: BadLine, record: dict[str, Any]) -> tuple[Reason, Met]:
 
 def _line(record: dict[str, Any]) -> bytes:
     raw: bytes = record["raw"]
-    return raw.removeprefix(BOM_UTF8) if record["line"] == 1 else raw
+    return as_one_line(raw.removeprefix(BOM_UTF8) if record["line"] == 1 else raw)
 
 
 def _same(record: dict[str, Any]) -> _Reason:

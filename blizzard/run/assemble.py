@@ -16,6 +16,7 @@ from blizzard.config.request import Request, check_source_place
 from blizzard.core.bad import BadPolicy
 from blizzard.core.clock import Clock
 from blizzard.core.events import Emit, unheard
+from blizzard.core.framing import framing_of_pipeline
 from blizzard.core.kinds import Kind
 from blizzard.core.readers import is_meant, readers_of
 from blizzard.core.trial import Trial
@@ -95,6 +96,7 @@ class Assembly:
             listing=listing,
             compression=config.source.compression,
             encoding=config.source.encoding,
+            framing=framing_of_pipeline(config.source.framing, None),
             max_record_bytes=config.limits.max_record_bytes,
             limits=sample_limits(config.schema.sample_records, config.schema.sample_files),
             parse=read_undeclared,
@@ -286,6 +288,7 @@ class Assembly:
             spark_adds_columns=config.table.committer == "delta-spark",
             ignores_undeclared=parsing.unknown is Unknown.IGNORE,
             settings_fingerprint=parsing.fingerprint,
+            framing=config.source.framing,
             max_quarantined=config.quarantine.max_records,
             rejects_overflow=config.quarantine.overflow == "reject",
             scan_commits=config.checkpoint.scan_commits,

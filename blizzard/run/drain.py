@@ -158,6 +158,7 @@ class _Run:
             cores=self._ports.ingestor.cores,
             held=self._held,
             given_up=given_up,
+            framing=position.framing,
         )
         self._ports.emit(Planned(plan=batch, sequence=position.sequence + 1))
         position, result = ingest.run(batch, position, planned_ms=planned_ms)

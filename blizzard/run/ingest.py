@@ -235,7 +235,7 @@ def _fit_quarantine(result: BatchResult, room: int) -> tuple[int, BatchResult]:
 
 def error_of_failure(failure: TaskFailure) -> BlizzardError:
     """The exception for what a task reported."""
-    where = failure.path if failure.line is None else f"{failure.path} line {failure.line}"
+    where = failure.path if failure.line is None else f"{failure.path} {failure.counts} {failure.line}"
     what = f"{where}: {failure.message}. Nothing of this batch was committed."
     match failure.kind:
         case Kind.BAD_RECORD:

@@ -20,9 +20,10 @@ def plan(
     cores: Cores = ONE_CORE,
     held: Mapping[str, str],
     given_up: Mapping[str, str],
+    framing: str,
 ) -> BatchPlan:
     try:
-        return plan_batch(marks, files, limits, slots=slots, cores=cores, held=held, given_up=given_up)
+        return plan_batch(marks, files, limits, slots=slots, cores=cores, held=held, given_up=given_up, framing=framing)
     except TooManyPrefixes as e:
         way_out = (
             "The key of a pipeline that has begun cannot be changed. Move the parts that it has not begun into another"

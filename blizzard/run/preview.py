@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from blizzard.core.cleanable import OneCleaned
 from blizzard.core.events import Event, Recovered
+from blizzard.core.framing import framing_of_pipeline
 from blizzard.core.kinds import Kind
 from blizzard.core.late import Scope, Unexpected
 from blizzard.core.ledger import LedgerEntry
@@ -169,13 +170,13 @@ def look_ahead(ports: Ports, settings: RunSettings, table: Table | None) -> Firs
             position=None,
             listed=listed,
             found=Unexpected(),
-            plan=_first_plan(ports, settings, fresh.marks, listed, {}),
+            plan=_first_plan(ports, settings, fresh.marks, listed, {}, framing_of_pipeline(settings.framing, None)),
             backlog=count_backlog(fresh.marks, listed.files),
             renews=False,
         )
     start, discovered = begin(ports, settings, table)
     position, discovered = discovered.take_up(discovered.position, settings.late)
-    first = _first_plan(ports, settings, position.marks, discovered.listed, discovered.given_up)
+    first = _first_plan(ports, settings, position.marks, discovered.listed, discovered.given_up, position.framing)
     return FirstSteps(
         recovered=start.found,
         position=position,
@@ -188,12 +189,13 @@ def look_ahead(ports: Ports, settings: RunSettings, table: Table | None) -> Firs
 
 
 def _first_plan(
-    ports: Ports, settings: RunSettings, marks: Marks, listed: Listed, given_up: Mapping[str, str]
+    ports: Ports, settings: RunSettings, marks: Marks, listed: Listed, given_up: Mapping[str, str], framing: str
 ) -> BatchPlan | None:
     if is_drained(marks, listed.files, listed.held):
         return None
     slots = ports.ingestor.start()
-    return plan(marks, listed.files, settings.limits, slots=slots, held=listed.held, given_up=given_up)
+    limits, held = settings.limits, listed.held
+    return plan(marks, listed.files, limits, slots=slots, held=held, given_up=given_up, framing=framing)
 
 
 Validate: TypeAlias = Callable[[FirstSteps], dict[str, Any]]
@@ -270,7 +272,13 @@ def _shown(first: FirstSteps) -> dict[str, Any]:
         "renewal": first.renews,
         "cleans_through": _cleans_through(first),
         "first_batch": [
-            {"slot": task.slot, "path": s.path, "from_record": s.from_record, "size": s.size_bytes}
+            {
+                "slot": task.slot,
+                "path": s.path,
+                "from_record": s.from_record,
+                "size": s.size_bytes,
+                "framing": s.framing,
+            }
             | ({} if s.given_up is None else {"given_up": s.given_up})
             for task in (first.plan.tasks if first.plan is not None else ())
             for s in task.slices

@@ -55,6 +55,10 @@ def recover(ports: Ports, settings: RunSettings, table: Table, listing: Sequence
     if isinstance(found, Fresh):  # if the quarantine knows this pipeline, the table was put back from a copy
         settle(ports.quarantine, table, position, since=table.version)
     _require_same_schema(ports, table)
+    if isinstance(found, Resume) and position.framing != found.position.framing:
+        # The next commit holds it, so this is said once.
+        before, now = found.position.framing, position.framing
+        ports.emit(Noted(message=f"files that are not begun are read with source.framing {now} now, before: {before}"))
     newest = found.position if isinstance(found, Resume) else position
     ports.emit(StandsAt(newest=newest, version=position.on.delta_version))
     return Start(found=found, position=position, renewal=_renewal(ports, settings, table, found))
@@ -159,6 +163,7 @@ def _position_before(ports: Ports, settings: RunSettings, table: Table, found: R
         source=ports.source.identity,
         table_id=table.table_id,
         schema_fingerprint=table.schema_fingerprint,
+        framing=settings.framing,
     )
     timestamp_ms = newest.timestamp_ms if newest is not None else 0
     position = position_before(found, identity, version=table.version, timestamp_ms=timestamp_ms)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from blizzard.core.bad import BadPolicy
 from blizzard.core.events import Emit, Noted, UnknownFields, Warned
+from blizzard.core.framing import LINES
 from blizzard.core.lists import count, some
 from blizzard.core.reasons import told
 from blizzard.core.types import BatchResult
@@ -45,6 +46,7 @@ class Remarks:
         self._unknown(result, emit)
         self._bad(result, policy, advisor, emit)
         self._cut(result, emit)
+        self._framings(result, emit)
 
     def about_parsers(self, remarks: Iterable[str], emit: Emit) -> None:
         for remark in self._new("parser", remarks):
@@ -84,3 +86,10 @@ class Remarks:
                     f" cut (schema.timestamps: exact makes them bad)"
                 )
             )
+
+    def _framings(self, result: BatchResult, emit: Emit) -> None:
+        first = {piece.framing: piece.path for piece in reversed(result.slices) if piece.framing != LINES}
+        for framing in self._new("framing", first):
+            emit(Noted(message=f"not one record a line: {first[framing]} is read as {framing}"))
+        if new := self._new("siblings", map(show_path, result.siblings.paths)):
+            emit(Warned(message=f"nothing reads what stands beside the array of records: {some(new, MAX_NAMES)}"))

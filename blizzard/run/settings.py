@@ -26,6 +26,7 @@ class RunSettings:
     exact_timestamps: bool = False  # a TIMESTAMP takes no digit beyond a microsecond
     ignores_undeclared: bool = False  # fields without a column are dropped
     settings_fingerprint: str | None = None  # of what decides what a line becomes; None: the defaults
+    framing: str | None = None  # how records lie in files that are not begun; None: as the position says
     max_quarantined: int | None = None
     rejects_overflow: bool = False  # True: bad records beyond max_quarantined are dropped; False: the run stops
     scan_commits: int = 100

@@ -20,6 +20,7 @@ from blizzard.core.events import (
     UnknownFields,
     Waited,
 )
+from blizzard.core.framing import LINES
 from blizzard.core.kinds import CommitKind
 from blizzard.core.reasons import NO_REASONS, Met, Reason, Reasons, advice_for, explain, type_word
 from blizzard.core.tally import Tally
@@ -56,6 +57,9 @@ class Summary:
     unknown_fields: list[str] = field(default_factory=list)  # the first 20
     ignored_values: int = 0  # of good records, dropped because they have no column (schema.evolution ignore)
     ignored_fields: dict[str, int] = field(default_factory=dict)  # how many of them by field, the first 20
+    sibling_values: int = 0  # beside the array of records in a document; nothing reads them
+    sibling_fields: dict[str, int] = field(default_factory=dict)  # how many of them by key, the first 20
+    framings: dict[str, int] = field(default_factory=dict)  # finished files that are not one record a line
     cut_timestamps: dict[str, int] = field(default_factory=dict)  # times cut to microseconds, by column
     parser: str | None = None  # native, pyarrow or reference; several are joined by +
     doubtful_lines: int = 0  # lines that the fast parser left to the reference
@@ -123,6 +127,11 @@ class Summary:
         self.bytes_read += result.bytes_read
         self.ignored_values += result.ignored.total
         self._add(self.ignored_fields, result.ignored)
+        self.sibling_values += result.siblings.total
+        self._add(self.sibling_fields, result.siblings)
+        for piece in result.slices:
+            if piece.finished and piece.framing != LINES:
+                self.framings[piece.framing] = self.framings.get(piece.framing, 0) + 1
         self._add(self.cut_timestamps, result.cut_times)
         parsers = {*(self.parser or "").split("+"), *result.parsers} - {""}
         self.parser = "+".join(sorted(parsers)) or None

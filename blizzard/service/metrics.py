@@ -41,6 +41,7 @@ class Metrics:
         self._bad = self._counter("bad_records", "Records that are not valid: quarantined, dropped or rejected.")
         self._bad_files = self._counter("bad_files", "Source files that could not be read to their end, or not at all.")
         self._ignored = self._counter("ignored_values", "Values of good records dropped because they have no column.")
+        self._siblings = self._counter("sibling_values", "Values beside arrays of records (array:KEY), not read.")
         self._doubtful = self._counter("doubtful_lines", "Lines that the fast parser left to the reference.")
         self._cut = Counter(
             "blizzard_cut_timestamps",
@@ -163,6 +164,7 @@ class Metrics:
         self._files.inc(len(finished))
         self._bad.inc(result.bad)
         self._ignored.inc(result.ignored.total)
+        self._siblings.inc(result.siblings.total)
         self._doubtful.inc(result.doubtful)
         for path, cut in result.cut_times.counts.items():
             self._cut.labels(self._pipeline, show_path(path) if path else "others").inc(cut)

@@ -1,1 +1,1 @@
-"""Where records come from: listing, decompression, splitting into lines, sampling; and cleaning up afterwards."""
+"""Where records come from: listing, decompression, framing, splitting into lines, sampling; and cleaning up."""

@@ -55,6 +55,18 @@ class Block:
         """Where they are. Only for blocks with bad lines: this costs more than counting them."""
         return newline_positions(self.data)
 
+    def head(self, count: int) -> Block:
+        """The first `count` lines of a block that has more."""
+        end = int(self.newlines[count - 1]) + 1 if count else 0
+        return replace(self, data=self.data[:end], lines=count, last=False)
+
+    def originals(self, indexes: Positions) -> tuple[list[int], list[bytes]]:
+        """Where these lines are in the file, and their bytes as they are there."""
+        edges = np.concatenate(([-1], self.newlines, [len(self.data)]))
+        starts, ends = edges[indexes] + 1, edges[indexes + 1]
+        raws = [self.data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        return (starts + self.first_byte).tolist(), raws
+
 
 def count_lines(data: bytes) -> int:
     """A last line without its newline counts too."""
@@ -176,12 +188,6 @@ class _Cutter:
 class ShorterThanBefore(Exception):
     """The file has fewer lines than are already committed of it."""
 
-    def __init__(self, lines: int, committed: int) -> None:
-        super().__init__(f"the file has {lines} lines, but the position says that {committed} are committed")
+    def __init__(self, lines: int, committed: int, what: str = "lines") -> None:
+        super().__init__(f"the file has {lines} {what}, but the position says that {committed} are committed")
         self.lines = lines
-
-
-def head(block: Block, count: int) -> Block:
-    """The first `count` lines of a block that has more."""
-    end = int(block.newlines[count - 1]) + 1 if count else 0
-    return replace(block, data=block.data[:end], lines=count, last=False)

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from blizzard.core.bad import NotARecord
+from blizzard.core.framing import LINES
 from blizzard.core.types import Slice, SourceFile
 from blizzard.source.decode import UnreadableSource, open_stream
-from blizzard.source.lines import Block, ShorterThanBefore, read_blocks
+from blizzard.source.framing import open_records
+from blizzard.source.lines import Block, ShorterThanBefore
 from blizzard.source.spread import SampleLimits, rounds, some_of
 from blizzard.source.uri import SourceLocation
 
@@ -36,6 +38,7 @@ class Sample:
     limits: SampleLimits
     parse: Callable[[bytes], Record]  # raises NotARecord
     encoding: str = "auto"
+    framing: str = LINES  # or `auto`
     now_s: Callable[[], float] = time.monotonic
 
     records: int = 0
@@ -93,9 +96,8 @@ class Sample:
         stop_at = self._room - share
         try:
             with open_stream(self.source.store, piece, self.compression, self.encoding) as stream:
-                for block in read_blocks(
-                    stream, block_bytes=_BLOCK_BYTES, max_line_bytes=self.max_record_bytes, skip=skip
-                ):
+                records = open_records(stream, self.framing, block_bytes=_BLOCK_BYTES)
+                for block in records.blocks(max_record_bytes=self.max_record_bytes, skip=skip):
                     self._bytes += len(block.data)
                     yield from self._read_block(block, file.path, stop_at)
                     if self._room <= stop_at or self._bytes >= last_byte:

@@ -12,14 +12,17 @@ from itertools import accumulate
 import numpy as np
 import pyarrow as pa
 
+from blizzard.core.framing import LINES
 from blizzard.core.kinds import Kind, LineKind
 from blizzard.core.observed import Observations
 from blizzard.core.reasons import NO_REASONS, Reason, bad_lines
 from blizzard.core.tally import NOTHING
 from blizzard.core.types import Budget, Slice, SliceReport, TaskFailure
 from blizzard.faults import reach
-from blizzard.source.decode import ByteStream, UnreadableSource, open_stream
-from blizzard.source.lines import Block, Positions, ShorterThanBefore, head, read_blocks
+from blizzard.source.decode import ByteStream, DecodedStream, UnreadableSource, open_stream
+from blizzard.source.frames import siblings_of
+from blizzard.source.framing import Records, open_records
+from blizzard.source.lines import Block, Positions, ShorterThanBefore
 from blizzard.store import open_store
 from blizzard.tasks.ahead import Parse, ReadAhead, parse_block
 from blizzard.tasks.layout import BatchStamp, RowOrigin, UnusableOrigin, check_path, complete_table
@@ -40,9 +43,9 @@ AHEAD_BYTES = 32 * 1024 * 1024
 class BrokenFile(Exception):
     """A file that cannot be read to its end."""
 
-    def __init__(self, piece: Slice, kind: Kind, message: str, lines_read: int) -> None:
+    def __init__(self, piece: Slice, kind: Kind, message: str, lines_read: int, framing: str = LINES) -> None:
         super().__init__(message)
-        self.piece, self.kind, self.lines_read = piece, kind, lines_read
+        self.piece, self.kind, self.lines_read, self.counts = piece, kind, lines_read, counted_in(framing)
 
 
 class BadRecordStop(Exception):
@@ -61,6 +64,8 @@ class _Progress:
         self.to_record = piece.from_record
         self.finished = True  # stays so if the file has no line left
         self.rows = self.blank = self.bad = self.cut = 0
+        # Until the file is open, what it is read as is known only if records of it were read before.
+        self.framing, self.encoding = (piece.framing if piece.from_record else LINES), piece.encoding
 
     def report(self) -> SliceReport:
         return SliceReport(
@@ -75,6 +80,8 @@ class _Progress:
             blank=self.blank,
             broken=self.broken,
             cut=self.cut,
+            framing=self.framing,
+            encoding=self.encoding,
         )
 
 
@@ -108,7 +115,7 @@ class Reading:
         self.bytes_read = self.rescued = 0
         self.changed: list[str] = []
         self.doubtful = 0
-        self.undeclared = self.cut_times = NOTHING
+        self.undeclared = self.cut_times = self.siblings = NOTHING
         self.reasons = NO_REASONS
         self.observed: Observations | None = None
 
@@ -144,8 +151,8 @@ class Reading:
         self._slices.append(progress)
         try:
             with (
-                open_stream(self._spec.source, piece, self._spec.compression, self._spec.encoding) as stream,
-                self._blocks(stream, piece) as blocks,
+                open_piece(self._spec, piece) as stream,
+                self._blocks(stream, progress) as blocks,
             ):
                 for whole_block, parse in blocks:
                     block = self._cut(whole_block)
@@ -158,18 +165,17 @@ class Reading:
                 self._slices.pop()  # nothing was read from it, so the other slices go on without it
                 self.changed.append(piece.path)
                 return
-            raise BrokenFile(piece, e.kind, str(e), progress.to_record) from e
+            raise BrokenFile(piece, e.kind, str(e), progress.to_record, progress.framing) from e
         except ShorterThanBefore as e:
-            raise BrokenFile(piece, Kind.BEYOND_END, str(e), progress.to_record) from e
+            raise BrokenFile(piece, Kind.BEYOND_END, str(e), progress.to_record, progress.framing) from e
 
-    def _blocks(self, stream: ByteStream, piece: Slice) -> AbstractContextManager[Iterator[tuple[Block, Parse | None]]]:
+    def _blocks(
+        self, stream: DecodedStream, progress: _Progress
+    ) -> AbstractContextManager[Iterator[tuple[Block, Parse | None]]]:
         """The blocks, with the way to the rows of those that others parse."""
-        blocks = read_blocks(
-            stream,
-            block_bytes=self._spec.block_bytes,
-            max_line_bytes=self._spec.max_record_bytes,
-            skip=piece.from_record,
-        )
+        records = records_of(self._spec, stream, progress.piece)
+        progress.framing, progress.encoding = records.framing, stream.encoding
+        blocks = records.blocks(max_record_bytes=self._spec.max_record_bytes, skip=progress.piece.from_record)
         if len(self._parsers) == 1:
             return nullcontext((block, None) for block in blocks)
         return ReadAhead(blocks, self._parsers, is_wanted=self._stands_alone, max_bytes=AHEAD_BYTES)
@@ -196,7 +202,7 @@ class Reading:
 
     def _cut(self, block: Block) -> Block:
         left = self._records_left()
-        return block if left is None or left >= block.lines else head(block, left)
+        return block if left is None or left >= block.lines else block.head(left)
 
     def _gather(self, progress: _Progress, block: Block, parse: Parse | None) -> None:
         if self._deadline is None and self._budget.seconds is not None:
@@ -205,6 +211,9 @@ class Reading:
         progress.to_record, progress.finished = block.first_line + block.lines, block.last
         self._records += block.lines
         self.bytes_read += len(block.data)
+        self.siblings = self.siblings.merge(siblings_of(block))
+        if not block.lines:
+            return
         if block.too_long is not None:
             self._add_long_line(progress, block)
             return
@@ -306,15 +315,14 @@ class Reading:
         if not self._spec.bad.keeps_bad_records:
             return
         # The bytes as they are in the file: joined blocks have other offsets and no byte order mark.
-        edges = np.concatenate(([-1], block.newlines, [len(block.data)]))
-        starts, ends = edges[indexes] + 1, edges[indexes + 1]
+        byte_offsets, raws = block.originals(indexes)
         self._quarantine.add_lines(
             BadRows(
                 source_file=progress.piece.path,
                 source_etag=progress.piece.etag,
                 lines=lines,
-                byte_offsets=(starts + block.first_byte).tolist(),
-                raws=[block.data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)],
+                byte_offsets=byte_offsets,
+                raws=raws,
                 kinds=[line.kind for line in bad],
                 messages=[line.message for line in bad],
                 columns=[line.column for line in bad],
@@ -340,24 +348,41 @@ def _reason(line: BadLine) -> Reason:
 
 
 def _stop(progress: _Progress, kind: Kind, line: int, message: str) -> BadRecordStop:
-    return BadRecordStop(TaskFailure(kind=kind, path=progress.piece.path, line=line, message=message))
+    counts = counted_in(progress.framing)
+    return BadRecordStop(TaskFailure(kind=kind, path=progress.piece.path, line=line, message=message, counts=counts))
+
+
+def counted_in(framing: str) -> str:
+    return "line" if framing == LINES else "record"
+
+
+def open_piece(spec: TaskSpec, piece: Slice) -> AbstractContextManager[DecodedStream]:
+    """In the encoding that its first records were read in, if records of it were read before."""
+    return open_stream(spec.source, piece, spec.compression, piece.encoding if piece.from_record else spec.encoding)
+
+
+def records_of(spec: TaskSpec, stream: ByteStream, piece: Slice) -> Records:
+    columns = [field["name"] for field in spec.layout.record_schema["fields"]]
+    return open_records(stream, piece.framing, block_bytes=spec.block_bytes, columns=columns)
 
 
 def find_broken(spec: TaskSpec, pieces: Iterable[Slice]) -> dict[str, BrokenFile]:
     """Which of these files cannot be used, without parsing a line of them."""
     broken = {}
     for piece in pieces:
-        lines = 0
+        lines, framing = 0, LINES
         try:
             check_path(piece.path, spec.layout)
-            with open_stream(spec.source, piece, spec.compression, spec.encoding) as stream:
-                while chunk := stream.read(spec.block_bytes):
-                    lines += chunk.count(b"\n")
+            with open_piece(spec, piece) as stream:
+                records = records_of(spec, stream, piece)
+                framing = records.framing
+                for ended in records.count():
+                    lines = ended
         except UnusableOrigin as e:
             broken[piece.path] = BrokenFile(piece, Kind.BAD_PATH, str(e), piece.from_record)
         except UnreadableSource as e:
             if e.kind != Kind.SOURCE_CHANGED:  # a changed file is not damaged
-                broken[piece.path] = BrokenFile(piece, e.kind, str(e), max(lines, piece.from_record))
+                broken[piece.path] = BrokenFile(piece, e.kind, str(e), max(lines, piece.from_record), framing)
     return broken
 
 

@@ -171,6 +171,7 @@ def _attempt(
         undeclared=reading.undeclared,
         cut_times=reading.cut_times,
         reasons=reading.reasons,
+        siblings=reading.siblings,
         parser=reading.parser,
         doubtful=reading.doubtful,
         observed=reading.observed,
@@ -193,5 +194,5 @@ def _quarantine_whole(reading: Reading, quarantine: BadRowWriter, piece: Slice, 
 
 def _give_up(reading: Reading, quarantine: BadRowWriter, piece: Slice, broken: BrokenFile) -> None:
     """Take nothing of the file in this batch. What earlier batches took stays; the ledger says where it broke."""
-    reading.add_broken(piece, f"{broken.kind} after line {broken.lines_read}")
+    reading.add_broken(piece, f"{broken.kind} after {broken.counts} {broken.lines_read}")
     quarantine.add(broken_file(piece, line=broken.lines_read, kind=broken.kind, message=str(broken)))

@@ -178,6 +178,7 @@ def test_only_the_listed_fields_are_ever_encoded() -> None:
         "removed_path": "r",
         "since_ms": 1,
         "chosen_before": (SourceIdentity(root="file:///s", pattern="*"),),
+        "framing": "auto",
     }
     encoded = set(decode_json(encode_position(example(**optional))))
     parts = (PlannedOn, Begun, Seen, ForQuarantine, CleanedThrough)
@@ -199,7 +200,14 @@ paths = names.filter(is_name)
 progress = st.one_of(
     st.just(FINISHED),
     st.builds(RecordsRead, records=st.integers(0, 2**53)),
-    st.builds(RecordsRead, records=st.integers(0, 2**53), size_bytes=st.integers(0, 2**53), etag=names),
+    st.builds(
+        RecordsRead,
+        records=st.integers(0, 2**53),
+        size_bytes=st.integers(0, 2**53),
+        etag=names,
+        framing=st.sampled_from(["lines", "concatenated", "array", "array:Records"]),
+        encoding=st.sampled_from(["utf-8", "utf-16"]),
+    ),
 )
 moments = st.none() | st.integers(0, 2**53)
 sources = st.builds(
@@ -264,6 +272,7 @@ states = st.builds(
         ),
     ),
     cleaned=st.builds(CleanedThrough, done_through=st.integers(0, 2**53), due_through=st.integers(0, 2**53)),
+    framing=st.sampled_from(["lines", "auto", "array"]),
 ).map(lambda position: replace(position, marks=replace(position.marks, marks_per=position.source.marks_per)))
 
 
@@ -305,7 +314,7 @@ def test_a_mutated_payload_is_an_error_or_another_whole_state_and_never_a_crash(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
     ),
-    st.sampled_from(sorted(codec._V2_FIELDS)),
+    st.sampled_from(sorted(codec._V3_FIELDS)),
 )
 def test_any_json_in_any_field_is_an_error_or_a_state(value: Any, name: str) -> None:
     fields = decode_json(encode_position(example()))

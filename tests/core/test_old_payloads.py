@@ -72,6 +72,7 @@ def kept(name: str) -> Any:
 def decoded(app_id: str) -> Position:
     position = decode_position(app_id)
     assert isinstance(position, Position)
+    assert position.framing == "lines"
     return position
 
 
@@ -80,7 +81,13 @@ def json_of(app_id: str) -> bytes:
 
 
 def _progress(progress: FileProgress) -> Any:
-    return "Finished" if isinstance(progress, Finished) else asdict(progress)
+    return "Finished" if isinstance(progress, Finished) else _without_reading(asdict(progress))
+
+
+def _without_reading(fields: dict[str, Any]) -> dict[str, Any]:
+    """What older versions wrote of a file was counted in lines of UTF-8, and is for ever."""
+    assert (fields["framing"], fields["encoding"]) == ("lines", "utf-8")
+    return {name: value for name, value in fields.items() if name not in ("framing", "encoding")}
 
 
 def said_of_source(source: SourceIdentity) -> dict[str, Any]:
@@ -143,8 +150,9 @@ def said_by_rust(position: RustPosition) -> dict[str, Any]:
 
 def said_in_ledger(ledger: Ledger) -> dict[str, Any]:
     fields = asdict(ledger)
-    lists = {name: list(fields[name]) for name in ("entries", "quarantine", "superseded")}
-    return fields | lists | {"source": said_of_source(ledger.source)}
+    lists = {name: list(fields[name]) for name in ("quarantine", "superseded")}
+    entries = list(map(_without_reading, fields["entries"]))
+    return fields | lists | {"entries": entries, "source": said_of_source(ledger.source)}
 
 
 def expected_of_ledger(says: dict[str, Any]) -> dict[str, Any]:

@@ -343,7 +343,7 @@ STRANGE: dict[str, tuple[bytes, dict[int, str]]] = {
 @pytest.mark.parametrize(("content", "bad"), STRANGE.values(), ids=STRANGE)
 @pytest.mark.parametrize("unknown", [Unknown.IGNORE, Unknown.REPORT])
 def test_files_of_strange_shape(flow: Flow, content: bytes, bad: dict[int, str], unknown: Unknown) -> None:
-    run_and_compare(flow, content, bad, spec={"parsing": ParsePolicy(unknown=unknown)})
+    run_and_compare(flow, content, bad, spec={"parsing": ParsePolicy(unknown=unknown)}, framing="lines")
 
 
 PARTS = [b'{"id":1,"na', b'me":"cut by members"}\n', b"", BAD % 2 + b"\n" + GOOD % 3, b"\n\n" + GOOD % 4]

@@ -28,8 +28,8 @@ from blizzard.core.types import BatchPlan, SliceReport, SourceFile
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import Refused, Temporary
 from blizzard.service.control import RunControl
+from blizzard.source import framing
 from blizzard.source.lines import Block
-from blizzard.tasks import reading
 from blizzard.tasks.parse import RecordParser
 from blizzard.tasks.parsed import ParsedBlock
 from tests.core.test_codec import example
@@ -112,7 +112,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_committed(
     flow = Flow(tmp_path).first_run()
     path = write_ids(flow.src / "b.ndjson", 3, 6)
     with monkeypatch.context() as patched:
-        patched.setattr(reading, "read_blocks", ChangeAfterTheLastBlock(path, how))
+        patched.setattr(framing, "read_blocks", ChangeAfterTheLastBlock(path, how))
         with pytest.raises(Temporary) as caught:
             flow.run()
     assert caught.value.kind == "source_changed"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.source.lines import KEPT_OF_A_LONG_LINE, Block, ShorterThanBefore, head, read_blocks
+from blizzard.source.lines import KEPT_OF_A_LONG_LINE, Block, ShorterThanBefore, read_blocks
 
 contents = st.lists(st.sampled_from([b"\n", b"a", b"bc", b"\r\n", b'{"x":1}\n']), max_size=40).map(b"".join)
 
@@ -56,7 +56,7 @@ def test_a_skip_past_the_end_is_an_error() -> None:
 
 def test_a_block_can_be_cut_after_some_lines() -> None:
     (block,) = blocks_of(b"a\nb\nc", 100)
-    front = head(block, 2)
+    front = block.head(2)
     assert (front.data, front.lines, front.first_line, front.last) == (b"a\nb\n", 2, 0, False)
 
 

@@ -4,6 +4,7 @@ doubled after any of it."""
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import random
 import time
@@ -16,6 +17,7 @@ from deltalake import DeltaTable
 from blizzard.testing.samples import EVENT_DDL, write_events
 from tests.drivers import Driver, ids, job, run
 from tests.ingesting import ingest
+from tests.source.framed import framed
 
 pytestmark = [pytest.mark.spark, pytest.mark.process, pytest.mark.usefixtures("fast_drivers")]
 
@@ -73,6 +75,36 @@ def test_a_driver_killed_around_the_quarantine_keeps_each_bad_record_once(
     assert ids(tmp_path / "table") == list(range(source))
     quarantined = DeltaTable(str(tmp_path / "table_quarantine")).to_pyarrow_table().to_pylist()
     assert sorted(row["source_file"] for row in quarantined) == sorted(os.listdir(tmp_path / "src"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "point", "landed"),
+    [
+        ("array in lines", "commit.answer", True),
+        ("pretty", "commit.during", False),
+        ("CloudTrail", "commit.after", True),
+    ],
+)
+def test_a_driver_killed_in_the_middle_of_framed_files_loses_and_doubles_nothing(
+    spark: Any, tmp_path: Path, source: int, shape: str, point: str, landed: bool
+) -> None:
+    for path in sorted((tmp_path / "src").iterdir()):
+        content = path.read_bytes()
+        is_gzip = path.suffix == ".gz"
+        events = [json.loads(line) for line in (gzip.decompress(content) if is_gzip else content).splitlines()]
+        path.write_bytes(gzip.compress(framed(shape, events)) if is_gzip else framed(shape, events))
+    marker = tmp_path / "reached"
+    batches = ("--set", "limits.max_records=2000")  # a batch ends in the middle of files
+    driver = Driver(tmp_path, *job(tmp_path, *batches), fault=f"{point}=hang:{marker}@2")
+    driver.wait_until(marker.exists, f"it reached {point}")
+    driver.kill()
+    before = ids(tmp_path / "table")
+    expected = 4000 if landed else 2000
+    assert len(before) == len(set(before)) == expected
+    summary = ingest(spark, tmp_path, schema=EVENT_DDL)
+    assert summary.recovery == "log"
+    assert (summary.records, summary.bad_records) == (source - expected, 0)
+    assert ids(tmp_path / "table") == list(range(source))
 
 
 def test_drivers_killed_at_random_moments_lose_and_double_nothing(tmp_path: Path) -> None:

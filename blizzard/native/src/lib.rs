@@ -7,6 +7,8 @@ pub mod block;
 pub mod columns;
 pub mod cursor;
 pub mod fields;
+pub mod frame;
+mod frame_python;
 pub mod newlines;
 pub mod numbers;
 mod python;

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule};
 
 use crate::block::{BlockParser, Doubtful, Outcome, leave_all};
+use crate::frame_python::{Frames, Scanner, join_records};
 use crate::newlines;
 use crate::record::{Policy, Unknown};
 use crate::schema::{Node, make_parser};
@@ -150,6 +151,9 @@ fn newline_positions<'py>(py: Python<'py>, data: &Bound<'py, PyBytes>) -> Bound<
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Parser>()?;
     module.add_class::<Parsed>()?;
+    module.add_class::<Scanner>()?;
+    module.add_class::<Frames>()?;
+    module.add_function(wrap_pyfunction!(join_records, module)?)?;
     module.add_function(wrap_pyfunction!(count_newlines, module)?)?;
     module.add_function(wrap_pyfunction!(newline_positions, module)?)
 }
