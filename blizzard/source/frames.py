@@ -40,6 +40,10 @@ class FramedBlock(Block):
     ends: Positions = field(default_factory=lambda: _NONE, compare=False)
     siblings: Sequence[Sibling] = ()
 
+    @property
+    def held_bytes(self) -> int:
+        return len(self.data) + len(self.raw)
+
     def head(self, count: int) -> Block:
         return replace(
             self,
@@ -131,7 +135,7 @@ class _Cutter:
         if len(starts):
             is_carried = bool(self._carry)
             first = self._open_at if is_carried else self.byte
-            whole = memoryview(chunk)[: int(ends[-1]) - self.byte]
+            whole = memoryview(chunk)[: max(0, int(ends[-1]) - self.byte)]
             raw = b"".join((*self._carry, whole)) if is_carried else chunk
             self._carry = []
             yield from self._blocks(raw, first, starts, ends)

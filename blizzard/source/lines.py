@@ -55,6 +55,11 @@ class Block:
         """Where they are. Only for blocks with bad lines: this costs more than counting them."""
         return newline_positions(self.data)
 
+    @property
+    def held_bytes(self) -> int:
+        """How much memory it takes, about."""
+        return len(self.data)
+
     def head(self, count: int) -> Block:
         """The first `count` lines of a block that has more."""
         end = int(self.newlines[count - 1]) + 1 if count else 0

@@ -108,7 +108,7 @@ class ReadAhead:
     def _forget(self, ahead: _Ahead) -> None:
         with self._changed:
             ahead.is_forgotten = True
-            self._read_bytes -= len(ahead.block.data)
+            self._read_bytes -= ahead.block.held_bytes
             self._parsed_bytes -= ahead.parsed_bytes
             if ahead in self._unparsed:
                 self._unparsed.remove(ahead)
@@ -131,7 +131,7 @@ class ReadAhead:
 
     def _add(self, ahead: _Ahead) -> None:
         self._waiting.append(ahead)
-        self._read_bytes += len(ahead.block.data)
+        self._read_bytes += ahead.block.held_bytes
         if ahead.is_wanted:
             self._unparsed.append(ahead)
         self._changed.notify_all()

@@ -19,12 +19,12 @@ from blizzard.core.reasons import NO_REASONS, Reason, bad_lines
 from blizzard.core.tally import NOTHING
 from blizzard.core.types import Budget, Slice, SliceReport, TaskFailure
 from blizzard.faults import reach
-from blizzard.source.decode import ByteStream, DecodedStream, UnreadableSource, open_stream
+from blizzard.source.decode import DecodedStream, UnreadableSource
 from blizzard.source.frames import siblings_of
-from blizzard.source.framing import Records, open_records
 from blizzard.source.lines import Block, Positions, ShorterThanBefore
 from blizzard.store import open_store
 from blizzard.tasks.ahead import Parse, ReadAhead, parse_block
+from blizzard.tasks.framed import counted_in, open_piece, records_of
 from blizzard.tasks.layout import BatchStamp, RowOrigin, UnusableOrigin, check_path, complete_table
 from blizzard.tasks.parse import RecordParser
 from blizzard.tasks.parsed import BadLine, ParsedBlock
@@ -350,20 +350,6 @@ def _reason(line: BadLine) -> Reason:
 def _stop(progress: _Progress, kind: Kind, line: int, message: str) -> BadRecordStop:
     counts = counted_in(progress.framing)
     return BadRecordStop(TaskFailure(kind=kind, path=progress.piece.path, line=line, message=message, counts=counts))
-
-
-def counted_in(framing: str) -> str:
-    return "line" if framing == LINES else "record"
-
-
-def open_piece(spec: TaskSpec, piece: Slice) -> AbstractContextManager[DecodedStream]:
-    """In the encoding that its first records were read in, if records of it were read before."""
-    return open_stream(spec.source, piece, spec.compression, piece.encoding if piece.from_record else spec.encoding)
-
-
-def records_of(spec: TaskSpec, stream: ByteStream, piece: Slice) -> Records:
-    columns = [field["name"] for field in spec.layout.record_schema["fields"]]
-    return open_records(stream, piece.framing, block_bytes=spec.block_bytes, columns=columns)
 
 
 def find_broken(spec: TaskSpec, pieces: Iterable[Slice]) -> dict[str, BrokenFile]:

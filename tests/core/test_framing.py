@@ -172,3 +172,21 @@ def test_a_ledger_that_counts_otherwise_than_the_position_is_not_folded() -> Non
         else:
             folded = fold_ledgers(base, [commit]).marks.in_progress["a"]
             assert (folded.records, folded.framing) == (6, "array")
+
+
+# As the first release with version 3 wrote it. It must decode to the same for ever.
+WRITTEN = (
+    b'{"schema_version":3,"source_state":{"files":{"a":{"RecordsRead":5},"b":{"RecordsRead":0}},"last_committed_file":"c"},'
+    b'"delta_version":6,"pipeline":"p","sequence":7,"run_id":"r","batch_id":"b","taken_at_ms":1,"table_id":"t",'
+    b'"add_path":"x.parquet","source":{"root":"file:///s","pattern":"*"},"file_versions":{"a":{"size":9,"etag":"e",'
+    b'"framing":"array:Records","encoding":"utf-16"}},"schema_fingerprint":"f","start_from":null,"pending_quarantine":[],'
+    b'"replayed":{},"rolled_back":null,"held_back":{},"list_from":{},"relist_watermark_ms":null,"relist_names":null,'
+    b'"young_names":null,"prefix_marks":{},"late_from_ms":0,"cleaned_through":0,"cleaning_through":0,"framing":"auto",'
+    b'"checksum":"d4d97e8b7ddb1a5e"}'
+)
+
+
+def test_a_payload_of_version_3_says_what_it_said_when_it_was_written() -> None:
+    expected = example(marks=in_progress(framing="array:Records", encoding="utf-16"), framing="auto")
+    assert decode_position(app_id(WRITTEN)) == expected
+    assert encode_position(expected) == app_id(WRITTEN)

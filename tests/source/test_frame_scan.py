@@ -193,3 +193,22 @@ def test_both_make_the_same_lines_of_records(records: list[bytes], gap: bytes) -
 def test_a_record_becomes_one_line_that_is_good_or_bad_as_it_was() -> None:
     assert as_one_line(b'{\n"a": 1\n}') == b'{ "a": 1 }'
     assert as_one_line(b'{"a":"x\ny",\n"b":1}') == b'{"a":"x\vy", "b":1}'
+
+
+def value_of(text: bytes) -> Any:
+    try:
+        return [json.loads(text)]
+    except ValueError:
+        return None
+
+
+@settings(max_examples=500)
+@given(documents | contents, st.lists(st.integers(0, 200), max_size=4))
+def test_the_line_is_valid_if_and_only_if_the_record_is(content: bytes, places: list[int]) -> None:
+    """Newlines are put anywhere: between values, into strings, into garbage."""
+    for number in places:
+        place = number % (len(content) + 1)
+        content = content[:place] + b"\n" + content[place:]
+    line = as_one_line(content)
+    assert b"\n" not in line
+    assert value_of(line) == value_of(content)

@@ -25,6 +25,7 @@ from blizzard.source.sample import Sample
 from blizzard.source.spread import SampleLimits, rounds, sample_limits, spread
 from blizzard.source.uri import locate_source
 from blizzard.tasks.records import read_undeclared
+from tests.source.framed import FRAMED, framed
 
 
 class Notes:
@@ -298,3 +299,18 @@ def test_names_that_cannot_stand_together_are_an_error_that_names_them(tmp_path:
     write(tmp_path, a=lines("ä", 1), b=lines("Ä", 1), c=b'{"":1}\n')
     with pytest.raises(SchemaError, match=r"(?s)the column name '' is empty.*named more than once \(`ä`, `Ä`\)"):
         infer(tmp_path)
+
+
+@pytest.mark.parametrize("shape", sorted(set(FRAMED) - {"siblings"}))
+def test_records_of_every_framing_are_sampled(tmp_path: Path, shape: str) -> None:
+    records: list[dict[str, Any]] = [{"id": n, "name": "a"} for n in range(300)]
+    write(tmp_path, a=framed(shape, records), b_gz=framed(shape, records))
+    found = inferred(tmp_path)
+    assert found.ddl == "id BIGINT, name STRING"
+
+
+def test_a_frame_that_breaks_in_a_sample_is_told_and_stops_nothing(tmp_path: Path) -> None:
+    write(tmp_path, a=b'[{"id":1},{"id":2} x]', b=b'[{"id":3}]')
+    notes = Notes()
+    assert infer(tmp_path, notes) is not None
+    assert any("a.ndjson" in said and "instead of a comma" in said for said in notes.said)
