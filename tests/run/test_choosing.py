@@ -50,7 +50,7 @@ def test_the_plain_first_command_reads_json_of_every_name(tmp_path: Path, shell:
     ended(shell.run(), 0, "done", 9)
     assert ids(shell.table) == list(range(9))
     assert position(shell).source.pattern == DEFAULT
-    assert shell("checkpoint", "show", "--table", str(shell.table)).text.count('"schema_version": 2') == 1
+    assert shell("checkpoint", "show", "--table", str(shell.table)).text.count('"schema_version": 3') == 1
 
 
 def test_files_of_other_names_are_counted_and_named_once_on_a_new_table(tmp_path: Path, shell: Shell) -> None:
