@@ -245,7 +245,7 @@ def test_filters_choose_files_and_are_part_of_the_position(tmp_path: Path, shell
     for command in ("plan", *shell.where(*FILTERS)), ("status", "--table", str(shell.table)):
         assert shown in shell(*command).text
     assert 'ignore ["*.tmp.json"]' in shell("doctor", "--table", str(shell.table)).text
-    for command in ["audit", *shell.where(*FILTERS)], ["plan", *shell.where(*FILTERS)]:
+    for command in ("audit", *shell.where(*FILTERS)), ("plan", *shell.where(*FILTERS)):
         assert "2 files, by source.ignore or by the time of the last change" in shell(*command).text
     assert shell("report", "--table", str(shell.table), "--out", str(tmp_path / "r.html")).code == 0
     page = (tmp_path / "r.html").read_text()
