@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
-from blizzard.core.codec import checksum_of
+from blizzard.core.codec import checksum_of, decode_json
 from blizzard.core.moments import parse_moment
 from blizzard.core.patterns import DEFAULT
 from blizzard.core.position import Position
+from blizzard.delta.place import DeltaRsPlace
+from blizzard.run.clock import SystemClock
+from blizzard.source.chosen import chosen_by
+from blizzard.source.uri import location_of
 from tests.core.test_old_payloads import FOLDER, decoded
 from tests.delta.test_hostile_log import change_payload
 from tests.flows.in_process import clean_up_log
@@ -29,9 +34,6 @@ def at(path: Path, moment: str) -> Path:
 
 
 def position(shell: Shell) -> Position:
-    from blizzard.delta.place import DeltaRsPlace
-    from blizzard.run.clock import SystemClock
-
     table = DeltaRsPlace(root=str(shell.table), schema=None, clock=SystemClock()).open()
     assert table is not None
     (found,) = table.standings().values()
@@ -110,8 +112,6 @@ def as_the_first_release_wrote_it(fields: dict[str, Any]) -> dict[str, Any]:
     """The payload of a real first release, with the facts of this table."""
     kept = json.loads((FOLDER / "1-first-release/real-log.json").read_text())
     (app_id,) = [t["app_id"] for t in kept[1]["txns"] if t["app_id"].startswith("blizzard:")]
-    from blizzard.core.codec import decode_json
-
     old = decode_json(app_id)
     own = ("source_state", "delta_version", "pipeline", "sequence", "table_id", "add_path", "schema_fingerprint")
     seen = ("batch_id", "list_from", "relist_watermark_ms", "relist_names", "young_names", "taken_at_ms")
@@ -155,9 +155,6 @@ def test_an_old_pipeline_goes_on_with_the_old_pattern(tmp_path: Path, shell: She
 
 
 def test_every_old_payload_of_a_default_pattern_means_the_old_glob() -> None:
-    from blizzard.source.chosen import chosen_by
-    from blizzard.source.uri import location_of
-
     looked = 0
     for path in sorted(FOLDER.glob("[123]-*/*.json")):
         kept = json.loads(path.read_text())
@@ -206,8 +203,6 @@ def test_a_date_survives_a_rollback_to_the_beginning_and_an_import(tmp_path: Pat
     name, out = position(shell).pipeline, str(tmp_path / "p.json")
     assert shell("checkpoint", "export", "--table", str(shell.table), "--pipeline", name, "--out", out).code == 0
     words = ["--in", out, "--table", str(tmp_path / "copy"), "--unverified"]
-    from deltalake import DeltaTable, write_deltalake
-
     write_deltalake(str(tmp_path / "copy"), DeltaTable(str(shell.table)).to_pyarrow_table())
     assert shell("checkpoint", "import", *words).code == 0
     at(write_ids(tmp_path / "src/c.json", 60, 63), "2025-01-01")
