@@ -20,9 +20,10 @@ from blizzard.source.chosen import chosen_by
 from blizzard.source.uri import location_of
 from tests.core.test_old_payloads import FOLDER, decoded
 from tests.delta.test_hostile_log import change_payload
-from tests.flows.in_process import clean_up_log
+from tests.flows.in_process import Flow, clean_up_log
 from tests.flows.shell import Said, Shell
 from tests.ingesting import DDL, ids, write, write_ids
+from tests.run.test_adopt import rust_commit
 
 
 def at(path: Path, moment: str) -> Path:
@@ -275,3 +276,22 @@ def test_source_files_of_any_name_can_be_the_source(tmp_path: Path, shell: Shell
     assert shell.run(source="src/events").code == 0
     assert shell.run("--start-from", "beginning", source="src/x.log").code == 0
     assert ids(shell.table) == list(range(6))
+
+
+def test_an_adopted_position_has_passed_no_file_of_the_wider_default(tmp_path: Path, shell: Shell) -> None:
+    flow = Flow(tmp_path)
+    write_ids(flow.src / "a.json", 50, 53)
+    write_ids(flow.src / "b.ndjson", 0, 3)
+    write_ids(flow.src / "c.ndjson", 3, 6)
+    rust_commit(flow, f"file://{flow.src}/b.ndjson", {}, 0, 1, 2)
+    ended(shell.run("--adopt"), 0, "done", 3)
+    assert position(shell).source.pattern == "default"
+    ended(shell.run(), 0, "idle", 0)
+    assert ids(shell.table) == list(range(6))
+
+
+def test_schema_infer_says_which_pattern_reads_what_is_there(tmp_path: Path, shell: Shell) -> None:
+    write_ids(tmp_path / "src/a.log", 0, 3)
+    said = shell("schema", "infer", "--source", str(tmp_path / "src"))
+    assert (said.code, said.kind) == (2, "no_file_matches")
+    assert shell("schema", "infer", "--source", str(tmp_path / "src"), "--pattern", "**/*.log").code == 0
