@@ -8,9 +8,11 @@ import sys
 from blizzard.cli.context import looking
 from blizzard.cli.output import output_of
 from blizzard.core.kinds import Kind
+from blizzard.core.late import EVERYTHING
 from blizzard.core.lists import count, cut_columns
 from blizzard.errors import ConfigError, SchemaError
 from blizzard.run.assemble import Assembly
+from blizzard.run.discover import check_matches
 from blizzard.run.infer import InferredSchema
 from blizzard.schema.fit import schema_differences
 from blizzard.schema.layout import layout_of
@@ -24,7 +26,9 @@ def dispatch(options: argparse.Namespace) -> int:
 
 def _inferred(assembly: Assembly) -> InferredSchema:
     location = assembly.request.source_location
-    inferred = assembly.infer(assembly.source.list())
+    listed = assembly.source.look(EVERYTHING)
+    check_matches(assembly.emit, listed, location.identity)
+    inferred = assembly.infer(listed.files)
     if inferred is None:
         raise SchemaError(f"there is no record in {location.root} ({location.pattern})", kind=Kind.NO_RECORDS)
     return inferred

@@ -47,7 +47,8 @@ class SourceKeys:
         text,
         None,
         "glob below the folder; default for new pipelines (`default-2`): `.json`, `.ndjson` and `.jsonl`, each also"
-        " with `.gz`, `.zst`, `.zstd`, `.bz2` or `.xz`, in any letter case. A pipeline that has begun keeps its own",
+        " with `.gz`, `.zst`, `.zstd`, `.bz2`, `.xz` or `.lz4`, in any letter case. A pipeline that has begun keeps its"
+        " own",
     )
     ignore: tuple[str, ...] | None = _key(
         globs, None, "globs of names to leave out: `*.tmp` in any folder, `staging/` a whole folder; several as a list"

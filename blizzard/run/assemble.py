@@ -18,6 +18,7 @@ from blizzard.core.clock import Clock
 from blizzard.core.events import Emit, unheard
 from blizzard.core.framing import framing_of_pipeline
 from blizzard.core.kinds import Kind
+from blizzard.core.patterns import FIRST_DEFAULT
 from blizzard.core.readers import is_meant, readers_of
 from blizzard.core.trial import Trial
 from blizzard.core.types import Slice, SourceFile
@@ -199,6 +200,9 @@ class Assembly:
         if position is not None and is_meant(position.source, identity, location.by_default):
             identity = replace(identity, pattern=position.source.pattern)
         start = self.request.start_from
+        if position is None and start is not None and start.adopts and location.by_default:
+            # The mark of the other program has passed no file that only the wider default takes.
+            identity = replace(identity, pattern=FIRST_DEFAULT)
         begun_ms = start.since_ms if start is not None else None
         since_ms = begun_ms if position is None else position.begun.since_ms
         return replace(

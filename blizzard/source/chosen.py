@@ -13,7 +13,7 @@ from functools import lru_cache
 from wcmatch import glob
 
 from blizzard.core.kinds import Kind
-from blizzard.core.patterns import COMPRESSION_SUFFIXES, DATA_SUFFIXES, glob_of, ignores_case
+from blizzard.core.patterns import COMPRESSION_SUFFIXES, DATA_SUFFIXES, DEFAULT, FIRST_DEFAULT
 from blizzard.core.types import Filters, SourceFile
 from blizzard.errors import ConfigError
 from blizzard.source.uri import SourceLocation
@@ -21,10 +21,14 @@ from blizzard.store.uri import is_local
 
 NS_PER_MS = 1_000_000
 _FLAGS = glob.GLOBSTAR | glob.BRACE | glob.DOTGLOB | glob.FORCEUNIX | glob.CASE
-# Says the same as the glob of the default pattern, and is several times faster.
-_DEFAULT = re.compile(
-    rf"(?s:.*)\.(?:{'|'.join(DATA_SUFFIXES)})(?:\.(?:{'|'.join(COMPRESSION_SUFFIXES)}))?\Z", re.IGNORECASE | re.ASCII
-)
+# These say the same as the globs of the default patterns, and are five times faster.
+_FAST = {
+    FIRST_DEFAULT: re.compile(r"(?s:.*)\.(?:ndjson|jsonl)(?:\.(?:gz|zst))?\Z"),
+    DEFAULT: re.compile(
+        rf"(?s:.*)\.(?:{'|'.join(DATA_SUFFIXES)})(?:\.(?:{'|'.join(COMPRESSION_SUFFIXES)}))?\Z",
+        re.IGNORECASE | re.ASCII,
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +75,12 @@ class Chosen:
     def ignores_folder(self, path: str) -> bool:
         return all(rule.ignores(f"{path}/") for rule in self.rules)
 
+    @property
+    def has_times(self) -> bool:
+        """Whether the time of a file matters."""
+        times = ((rule.filters.modified_after_ms, rule.filters.modified_before_ms) for rule in self.rules)
+        return any(pair != (None, None) for pair in times)
+
     def takes(self, file: SourceFile) -> bool:
         """Whether the file belongs to the source. On local disk its time is not `seen_ms`, which moves when a file is
         renamed or its rights change."""
@@ -97,9 +107,7 @@ def _rule(pattern: str, filters: Filters) -> _Rule:
 @lru_cache(maxsize=8)
 def compile_pattern(pattern: str) -> re.Pattern[str]:
     """A glob over names relative to the root (`**` crosses folders, `{a,b}` is either), or the name of a default."""
-    if ignores_case(pattern):
-        return _DEFAULT
-    return re.compile("|".join(_regexes(glob_of(pattern), _FLAGS, "source.pattern")))
+    return _FAST.get(pattern) or re.compile("|".join(_regexes(pattern, _FLAGS, "source.pattern")))
 
 
 @lru_cache(maxsize=8)

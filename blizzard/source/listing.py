@@ -37,14 +37,14 @@ def list_source(source: SourceLocation, scope: Scope = EVERYTHING, chosen: Chose
     paths: list[str] = []
     sizes, mtimes_ns, seen_ms = array("q"), array("q"), array("q")
     asides: list[str] = []
-    left_out = LeftOutCount()
+    left_out, has_times = LeftOutCount(), chosen.has_times
     try:
         path = source.root
         for path, info in _walk(source.root, "", chosen, left_out):
             if info is None:
                 asides.append(path)
                 continue
-            if not chosen.takes_at(path, info.st_mtime_ns // NS_PER_MS):
+            if has_times and not chosen.takes_at(path, info.st_mtime_ns // NS_PER_MS):
                 left_out.filtered += 1
                 continue
             paths.append(path)

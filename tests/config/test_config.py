@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime, timedelta, timezone
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from blizzard.config.keys import KEYS
 from blizzard.config.load import load_config, make_config
+from blizzard.config.request import make_request
 from blizzard.errors import ConfigError
 from tests.failing import ends_with
 
@@ -124,3 +126,72 @@ def test_the_example_file_is_valid() -> None:
 
 def test_every_key_has_a_help_text() -> None:
     assert all(key.help for key in KEYS.values())
+
+
+CHOICES: dict[str, list[tuple[Any, Any]]] = {
+    "source.modified_after": [
+        ("2026-01-01", 1_767_225_600_000),
+        (date(2026, 1, 1), 1_767_225_600_000),
+        (datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))), 1_767_225_600_000),
+        (None, None),
+    ],
+    "source.ignore": [
+        ("*.tmp", ("*.tmp",)),
+        ("{a,b}.json", ("{a,b}.json",)),  # commas belong to a glob
+        ('["b", "a", "b"]', ("a", "b")),  # their order is no change
+        (["b", "a"], ("a", "b")),
+        ("[ab].json", ("[ab].json",)),
+        ("", None),
+        ([], None),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "expected"), [(key, *case) for key, cases in CHOICES.items() for case in cases]
+)
+def test_times_and_ignored_names(key: str, given: Any, expected: Any) -> None:
+    keys = make_config({key: given}).source
+    assert getattr(keys, key.partition(".")[2]) == expected
+
+
+def test_yaml_may_write_a_date_as_a_date(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(
+        "source:\n  modified_after: 2026-01-01\n  modified_before: 2026-01-01T02:00:00+02:00\n  ignore: ['*.tmp', x/]\n"
+    )
+    source = load_config(file=str(tmp_path / "c.yaml")).source
+    assert source.modified_after == source.modified_before == 1_767_225_600_000
+    assert source.ignore == ("*.tmp", "x/")
+
+
+@pytest.mark.parametrize(
+    ("key", "given"),
+    [
+        ("source.modified_after", "yesterday"),
+        ("source.modified_after", 1767225600),
+        ("source.modified_before", "2026-01-01T00:00:00.123456"),
+        ("source.ignore", 7),
+        ("source.ignore", ["a", 7]),
+        ("source.ignore", "/"),
+        ("source.ignore", ["x" * 5_000]),
+    ],
+)
+def test_what_is_no_time_and_no_glob_is_named(key: str, given: Any) -> None:
+    with pytest.raises(ConfigError, match=key):
+        make_config({key: given})
+
+
+def test_a_range_without_a_moment_in_it_is_refused(tmp_path: Path) -> None:
+    given = {"source.modified_after": "2026-01-02", "source.modified_before": "2026-01-01"}
+    places = {"source.path": str(tmp_path), "table.path": str(tmp_path / "t")}
+    with ends_with("usage"):
+        make_request(make_config(given | places))
+
+
+def test_a_date_to_begin_at_goes_with_marks_per_part(tmp_path: Path) -> None:
+    places = {"source.path": str(tmp_path), "table.path": str(tmp_path / "t"), "source.marks_per": "region"}
+    start = make_request(make_config(places), start_from="date:2026-01-01").start_from
+    assert start is not None
+    assert start.since_ms == 1_767_225_600_000
+    with ends_with("usage"):
+        make_request(make_config(places), start_from="after:x")

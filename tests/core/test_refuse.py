@@ -6,9 +6,10 @@ import shlex
 
 import pytest
 
+from blizzard.core.patterns import DEFAULT
 from blizzard.core.position import FINISHED, FileProgress, Marks, RecordsRead
-from blizzard.core.refuse import describe_position, describe_source, import_commands, options_of
-from blizzard.core.types import SourceIdentity
+from blizzard.core.refuse import choose_command, describe_position, describe_source, import_commands, options_of
+from blizzard.core.types import Filters, SourceIdentity
 from tests.core.test_codec import example
 
 
@@ -154,3 +155,41 @@ def test_names_are_quoted_for_a_shell(name: str) -> None:
     export = shlex.split(import_commands(name, 12).split(",", maxsplit=1)[0])
     assert export[export.index("--pipeline") + 1] == name
     assert export[export.index("--sequence") + 1] == "12"
+
+
+CHOSEN = SourceIdentity(
+    root="file:///s",
+    pattern="*.gz",
+    filters=Filters(modified_after_ms=0, modified_before_ms=1_767_225_600_000, ignore=("a b", "*.tmp")),
+)
+
+
+def test_filters_in_words_and_as_options() -> None:
+    assert describe_source(CHOSEN) == (
+        "file:///s (*.gz, modified_after 1970-01-01T00:00:00Z, modified_before 2026-01-01T00:00:00Z,"
+        ' ignore ["a b","*.tmp"])'
+    )
+    options = shlex.split(options_of("p", CHOSEN, given=source()))
+    assert options == [
+        *("--source", "file:///s", "--set", "source.pattern=*.gz"),
+        *("--set", "source.modified_after=1970-01-01T00:00:00Z"),
+        *("--set", "source.modified_before=2026-01-01T00:00:00Z", "--set", 'source.ignore=["a b","*.tmp"]'),
+        *("--pipeline", "p"),
+    ]
+    left_out = "(without source.modified_after and source.modified_before and source.ignore)"
+    assert options_of("p", source(pattern="*.gz"), given=CHOSEN).endswith(left_out)
+
+
+def test_the_defaults_are_told_apart_only_where_somebody_has_set_one() -> None:
+    old, new = source(), source(pattern=DEFAULT)
+    assert describe_source(new) == "file:///s (default-2)"
+    assert options_of("p", new) == "--source file:///s --pipeline p"
+    assert options_of("p", old, given=new) == "--source file:///s --set source.pattern=default --pipeline p"
+
+
+def test_the_command_that_changes_what_is_read() -> None:
+    words = shlex.split(choose_command("p", CHOSEN))
+    assert words[:7] == ["blizzard", "checkpoint", "choose", "--source", "file:///s", "--pattern", "*.gz"]
+    assert words[-2:] == ["--pipeline", "p"]
+    assert 'source.ignore=["a b","*.tmp"]' in words
+    assert shlex.split(choose_command("p", source(pattern=DEFAULT)))[5:7] == ["--pattern", "default-2"]

@@ -16,6 +16,7 @@ _DISK = "tests/run/test_disk_trouble.py::"
 _COMMIT = "tests/run/test_commit.py::"
 _READER = "tests/run/test_second_reader.py::"
 _REGRESSIONS = "tests/regressions/test_regressions.py::"
+_CHOOSE = "tests/operate/test_choose.py::"
 _SPARK = "tests/spark/test_delta_spark.py::"
 
 RUN_AGAIN = {  # exit 75
@@ -66,6 +67,8 @@ A_PERSON_DECIDES = {  # exit 3
     "source_changed": _FILES + "test_source_changed_and_its_beginning_is_as_it_was",
     "beyond_end": _FILES + "test_beyond_end",
     "newer_checkpoint": _LOG + "test_newer_checkpoint",
+    "files_below_mark": _CHOOSE + "test_files_below_mark_is_answered_with_a_word",
+    "files_in_progress": _CHOOSE + "test_files_in_progress_are_finished_first_or_given_up",
     "too_many_prefixes": _FILES + "test_too_many_prefixes_in_a_pipeline_that_has_begun",
     "table_feature": _SPARK + "test_tables_that_delta_rs_cannot_write_are_written",
     "unsupported_table": _QUARANTINE + "test_unsupported_table",
@@ -139,6 +142,7 @@ USAGE = {  # exit 2: the text says what to change
     "schema_mismatch": "tests/spark/test_bad_input.py::test_a_schema_that_does_not_fit_the_table_is_explained",
     "layout_mismatch": _DERIVED + "test_options_that_contradict_the_table_are_refused",
     "layout_unknown": _DERIVED + "test_a_derivation_of_another_version_is_refused",
+    "no_file_matches": "tests/run/test_choosing.py::test_no_file_matches",
     "no_records": _INFER + "test_schema_infer_says_why_there_is_none",
     "not_built": "tests/spark/test_changing_data.py::test_widening_is_refused_with_what_can",
     "source_not_found": "tests/spark/test_bad_input.py::test_a_source_that_does_not_exist_is_a_configuration_error",
@@ -185,6 +189,8 @@ THINGS = {  # the words in bold of "Things people do"
     "Commit now / pause": "tests/service/test_operation.py::",
     "Read a file again": "tests/delta/test_hostile_log.py::test_a_file_that_broke_is_read_again_from_where_it_broke",
     "Undo the last batches": _LOG + "test_rollback_shows_first_and_does_it_when_told",
+    "Read other files": _CHOOSE + "test_what_the_mark_has_passed_is_read_once_or_left_out_for_good",
+    "Start at a date": "tests/run/test_choosing.py::test_start_from_a_date_reads_what_was_changed_since",
     "Run without `--pipeline`": _READER + "test_without_a_name_a_run_goes_on_with_the_pipeline_that_reads_the_source",
     "Move a source": _START + "test_other_source_where_the_files_were_moved",
     "Move or back up the position": (

@@ -8,16 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
-from blizzard.core.codec import checksum_of
+from blizzard.core.codec import checksum_of, decode_json
 from blizzard.core.moments import parse_moment
 from blizzard.core.patterns import DEFAULT
 from blizzard.core.position import Position
+from blizzard.delta.place import DeltaRsPlace
+from blizzard.run.clock import SystemClock
+from blizzard.source.chosen import chosen_by
+from blizzard.source.uri import location_of
 from tests.core.test_old_payloads import FOLDER, decoded
 from tests.delta.test_hostile_log import change_payload
-from tests.flows.in_process import clean_up_log
+from tests.flows.in_process import Flow, clean_up_log
 from tests.flows.shell import Said, Shell
 from tests.ingesting import DDL, ids, write, write_ids
+from tests.run.test_adopt import rust_commit
 
 
 def at(path: Path, moment: str) -> Path:
@@ -29,9 +35,6 @@ def at(path: Path, moment: str) -> Path:
 
 
 def position(shell: Shell) -> Position:
-    from blizzard.delta.place import DeltaRsPlace
-    from blizzard.run.clock import SystemClock
-
     table = DeltaRsPlace(root=str(shell.table), schema=None, clock=SystemClock()).open()
     assert table is not None
     (found,) = table.standings().values()
@@ -110,8 +113,6 @@ def as_the_first_release_wrote_it(fields: dict[str, Any]) -> dict[str, Any]:
     """The payload of a real first release, with the facts of this table."""
     kept = json.loads((FOLDER / "1-first-release/real-log.json").read_text())
     (app_id,) = [t["app_id"] for t in kept[1]["txns"] if t["app_id"].startswith("blizzard:")]
-    from blizzard.core.codec import decode_json
-
     old = decode_json(app_id)
     own = ("source_state", "delta_version", "pipeline", "sequence", "table_id", "add_path", "schema_fingerprint")
     seen = ("batch_id", "list_from", "relist_watermark_ms", "relist_names", "young_names", "taken_at_ms")
@@ -155,9 +156,6 @@ def test_an_old_pipeline_goes_on_with_the_old_pattern(tmp_path: Path, shell: She
 
 
 def test_every_old_payload_of_a_default_pattern_means_the_old_glob() -> None:
-    from blizzard.source.chosen import chosen_by
-    from blizzard.source.uri import location_of
-
     looked = 0
     for path in sorted(FOLDER.glob("[123]-*/*.json")):
         kept = json.loads(path.read_text())
@@ -206,8 +204,6 @@ def test_a_date_survives_a_rollback_to_the_beginning_and_an_import(tmp_path: Pat
     name, out = position(shell).pipeline, str(tmp_path / "p.json")
     assert shell("checkpoint", "export", "--table", str(shell.table), "--pipeline", name, "--out", out).code == 0
     words = ["--in", out, "--table", str(tmp_path / "copy"), "--unverified"]
-    from deltalake import DeltaTable, write_deltalake
-
     write_deltalake(str(tmp_path / "copy"), DeltaTable(str(shell.table)).to_pyarrow_table())
     assert shell("checkpoint", "import", *words).code == 0
     at(write_ids(tmp_path / "src/c.json", 60, 63), "2025-01-01")
@@ -280,3 +276,22 @@ def test_source_files_of_any_name_can_be_the_source(tmp_path: Path, shell: Shell
     assert shell.run(source="src/events").code == 0
     assert shell.run("--start-from", "beginning", source="src/x.log").code == 0
     assert ids(shell.table) == list(range(6))
+
+
+def test_an_adopted_position_has_passed_no_file_of_the_wider_default(tmp_path: Path, shell: Shell) -> None:
+    flow = Flow(tmp_path)
+    write_ids(flow.src / "a.json", 50, 53)
+    write_ids(flow.src / "b.ndjson", 0, 3)
+    write_ids(flow.src / "c.ndjson", 3, 6)
+    rust_commit(flow, f"file://{flow.src}/b.ndjson", {}, 0, 1, 2)
+    ended(shell.run("--adopt"), 0, "done", 3)
+    assert position(shell).source.pattern == "default"
+    ended(shell.run(), 0, "idle", 0)
+    assert ids(shell.table) == list(range(6))
+
+
+def test_schema_infer_says_which_pattern_reads_what_is_there(tmp_path: Path, shell: Shell) -> None:
+    write_ids(tmp_path / "src/a.log", 0, 3)
+    said = shell("schema", "infer", "--source", str(tmp_path / "src"))
+    assert (said.code, said.kind) == (2, "no_file_matches")
+    assert shell("schema", "infer", "--source", str(tmp_path / "src"), "--pattern", "**/*.log").code == 0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from wcmatch import glob
 
 from blizzard.core.overlap import may_overlap
-from blizzard.core.patterns import DEFAULT, DEFAULT_GLOB
+from blizzard.core.patterns import DEFAULT, DEFAULT_GLOB, FIRST_DEFAULT_GLOB
 from blizzard.core.types import Filters, SourceIdentity
 from blizzard.errors import ConfigError
 from blizzard.source.chosen import chosen_by, compile_pattern
@@ -82,17 +82,20 @@ def test_the_default_of_the_first_releases_is_as_it_was(tmp_path: Path) -> None:
     assert locate_source(str(tmp_path), "default").identity.pattern == "default"
 
 
-names_in_folders = st.lists(st.sampled_from(["a", "b.json", "JSON", ".gz", "\n.jsonl", "é.Xz", "."]), max_size=4).map(
-    "".join
+names_in_folders = st.lists(
+    st.sampled_from(["a", "b.json", "JSON", ".gz", "\n.jsonl", "é.Xz", ".", ".ndjson", ".zst"]), max_size=4
+).map("".join)
+
+
+@pytest.mark.parametrize(
+    ("word", "text", "case"), [("default", FIRST_DEFAULT_GLOB, glob.CASE), ("default-2", DEFAULT_GLOB, glob.IGNORECASE)]
 )
-
-
-@given(st.lists(names_in_folders.filter(bool), min_size=1, max_size=3).map("/".join))
-def test_the_fast_form_of_the_default_pattern_says_what_its_glob_says(name: str) -> None:
-    flags = glob.GLOBSTAR | glob.BRACE | glob.DOTGLOB | glob.FORCEUNIX | glob.IGNORECASE
-    (regexes, _) = glob.translate(DEFAULT_GLOB, flags=flags)
+@given(name=st.lists(names_in_folders.filter(bool), min_size=1, max_size=3).map("/".join))
+def test_the_fast_form_of_a_default_pattern_says_what_its_glob_says(word: str, text: str, case: int, name: str) -> None:
+    flags = glob.GLOBSTAR | glob.BRACE | glob.DOTGLOB | glob.FORCEUNIX | case
+    (regexes, _) = glob.translate(text, flags=flags)
     slow = any(re.match(regex, name, re.ASCII) for regex in regexes)
-    chosen = chosen_by(locate_source("/nowhere"))
+    chosen = chosen_by(locate_source("/nowhere", word))
     assert chosen.matches(name) == (slow and not chosen.is_hidden(name))
 
 
