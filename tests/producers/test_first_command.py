@@ -1,0 +1,59 @@
+"""The first command on what each producer leaves in a bucket: it works, and no value is lost or changed.
+
+No Spark: the tasks run in this process. `test_first_command_by_spark.py` runs the same folders in one session.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from blizzard.schema.ddl import to_ddl
+from tests.producers.conftest import FirstCommand, FirstRun, ProducersFirstCommand
+from tests.producers.corpus import PRODUCERS
+from tests.producers.stored import json_text, records_of
+
+EXPECTED = Path(__file__).parent / "expected"
+
+
+@pytest.mark.parametrize("name", PRODUCERS)
+def test_the_first_command_takes_every_record(name: str, of_producer: ProducersFirstCommand) -> None:
+    run = of_producer(name)
+    assert run.code == 0, run.err
+    taken = run.summary["status"], run.summary["records"], run.summary["bad_records"], run.summary["bad_files"]
+    assert taken == ("done", len(run.records), 0, 0), run.err
+
+
+@pytest.mark.parametrize("name", PRODUCERS)
+def test_every_value_is_what_python_reads(name: str, of_producer: ProducersFirstCommand) -> None:
+    assert of_producer(name).unaccounted() == []
+
+
+@pytest.mark.parametrize("name", PRODUCERS)
+def test_the_schema_is_the_expected_one(name: str, of_producer: ProducersFirstCommand) -> None:
+    check_schema(name, of_producer(name))
+
+
+@pytest.mark.parametrize("name", PRODUCERS)
+def test_the_same_records_as_lines_give_the_same_table(name: str, first_command: FirstCommand) -> None:
+    producer = PRODUCERS[name]
+    contents = [content for _, content in sorted(producer.files().items())]  # in the order of the listing
+    records = [record for content in contents for record in records_of(content, producer.key)]
+    run = first_command({"all.ndjson": "".join(f"{json_text(record)}\n" for record in records).encode()})
+    assert run.code == 0, run.err
+    check_schema(name, run)
+    assert run.unaccounted() == []
+
+
+def check_schema(name: str, run: FirstRun) -> None:
+    columns = run.landed.schema["fields"]
+    ddl = "".join(f"{to_ddl({'type': 'struct', 'fields': [column]})}\n" for column in columns)
+    made, expected = run.folder / f"{name}.ddl", EXPECTED / f"{name}.ddl"
+    made.write_text(ddl)
+    there = expected.read_text().splitlines() if expected.exists() else []
+    assert ddl.splitlines() == there, f"if this is better: cp {made} {expected}"
+
+
+def test_every_expected_schema_has_its_producer() -> None:
+    assert {path.stem for path in EXPECTED.iterdir()} == set(PRODUCERS)
