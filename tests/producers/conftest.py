@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -42,7 +42,13 @@ class FirstRun:
 
 class FirstCommand(Protocol):
     def __call__(
-        self, files: Mapping[str, bytes], *words: str, key: str | None = None, pattern: str | None = PATTERN
+        self,
+        files: Mapping[str, bytes],
+        *words: str,
+        key: str | None = None,
+        is_lines: bool = False,
+        readable: Container[str] | None = None,
+        pattern: str | None = PATTERN,
     ) -> FirstRun: ...
 
 
@@ -64,9 +70,16 @@ def first_command(
 ) -> FirstCommand:
     """`blizzard run --infer` on a folder with these files."""
 
-    def run(files: Mapping[str, bytes], *words: str, key: str | None = None, pattern: str | None = PATTERN) -> FirstRun:
+    def run(
+        files: Mapping[str, bytes],
+        *words: str,
+        key: str | None = None,
+        is_lines: bool = False,
+        readable: Container[str] | None = None,
+        pattern: str | None = PATTERN,
+    ) -> FirstRun:
         folder = tmp_path_factory.mktemp("first")
-        records = write_folder(folder / "src", files, key)
+        records = write_folder(folder / "src", files, key, is_lines=is_lines, readable=readable)
         where = ["--source", str(folder / "src"), "--table", str(folder / "table")]
         which = ["--set", f"source.pattern={pattern}"] if pattern else []
         code = main(["run", *where, "--infer", *which, *words])

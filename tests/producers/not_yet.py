@@ -10,6 +10,19 @@ NEEDS = {
     "mongo": "framing",
     "gcp": "framing",
     "azure": "framing",
+    "test_every_framing": "framing",
+    "test_a_bucket_of_all_framings": "framing",
+    "test_text_that_looks_like_an_end": "framing",
+    "test_bzip2": "decode",
+    "test_xz": "decode",
+    "test_names_that_lie_about_compression": "decode",
+    "test_utf_16": "decode",
+    "test_a_picture_named_json": "decode",
+    "test_log_gz": "choosing",
+    "test_nine_digits": "inference",
+    "test_many_tiny_files": "inference",
+    "test_an_object_keyed_by_numbers": "inference",
+    "test_labels_that_grow_without_end": "inference",
 }
 # The default pattern does not take .json yet.
 PATTERN = "**"

@@ -73,6 +73,11 @@ def records_of(content: bytes, key: str | None = None) -> Iterator[Any]:
             yield document
 
 
+def lines_of(content: bytes) -> Iterator[Any]:
+    """The value on each line that is not blank."""
+    return (parse(line) for line in text_of(content).split("\n") if line.strip())
+
+
 def json_text(value: Any) -> str:
     """The value as the source wrote it, without the whitespace around its parts."""
     match value:

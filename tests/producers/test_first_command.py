@@ -12,6 +12,7 @@ import pytest
 from blizzard.schema.ddl import to_ddl
 from tests.producers.conftest import FirstCommand, FirstRun, ProducersFirstCommand
 from tests.producers.corpus import PRODUCERS
+from tests.producers.not_yet import PATTERN
 from tests.producers.stored import json_text, records_of
 
 EXPECTED = Path(__file__).parent / "expected"
@@ -44,6 +45,28 @@ def test_the_same_records_as_lines_give_the_same_table(name: str, first_command:
     assert run.code == 0, run.err
     check_schema(name, run)
     assert run.unaccounted() == []
+
+
+@pytest.mark.parametrize("parser", ["pyarrow", "reference"])
+@pytest.mark.parametrize("name", PRODUCERS)
+def test_every_parser_reads_the_same(name: str, parser: str, first_command: FirstCommand) -> None:
+    check_values(first_command, name, f"source.parser={parser}")
+
+
+@pytest.mark.parametrize("name", PRODUCERS)
+def test_many_small_batches_read_the_same(name: str, first_command: FirstCommand) -> None:
+    """Most batches end inside a file, and the next one goes on there."""
+    run = check_values(first_command, name, "limits.max_records=70")
+    assert run.summary["commits"] > 2
+
+
+def check_values(first_command: FirstCommand, name: str, setting: str) -> FirstRun:
+    producer = PRODUCERS[name]
+    pattern = producer.pattern or PATTERN
+    run = first_command(producer.files(), "--set", setting, key=producer.key, pattern=pattern)
+    assert (run.code, run.summary["records"]) == (0, len(run.records)), run.err
+    assert run.unaccounted() == []
+    return run
 
 
 def check_schema(name: str, run: FirstRun) -> None:
