@@ -71,18 +71,18 @@ def differences(records: Iterable[Any], landed: Landed, formats: Mapping[str, st
 
 def _differing_rows(expected: Sequence[tuple[Any, Row]], rows: Sequence[Values]) -> list[str]:
     """Rows have no order: they are compared as a bag, and what is left over is shown beside what comes nearest."""
-    there: Counter[Any] = Counter(_plain(row) for row in rows)
+    there: Counter[Any] = Counter(_plain_row(row) for row in rows)
     missing: list[tuple[Any, dict[str, Any]]] = []
     for record, good in expected:
         whole = _with_rescued(good)
-        if there[_plain(whole)]:
-            there[_plain(whole)] -= 1
+        if there[_plain_row(whole)]:
+            there[_plain_row(whole)] -= 1
         else:
             missing.append((record, whole))
     extra: list[Values] = []
     for row in rows:
-        if there[_plain(row)]:
-            there[_plain(row)] -= 1
+        if there[_plain_row(row)]:
+            there[_plain_row(row)] -= 1
             extra.append(row)
     found = [f"{len(expected)} records, {len(rows)} rows"] if len(expected) != len(rows) else []
     for record, whole in missing[:_SHOWN]:
@@ -105,10 +105,10 @@ def _beside_the_nearest(record: Any, row: dict[str, Any], extra: Sequence[Values
 
 
 def _paths_that_differ(a: Any, b: Any, path: str = "") -> Iterable[tuple[str, Any, Any]]:
-    if isinstance(a, dict) and isinstance(b, dict) and RESCUED not in path:
+    if isinstance(a, dict) and isinstance(b, dict) and path != RESCUED:
         for name in dict.fromkeys([*a, *b]):
             yield from _paths_that_differ(a.get(name), b.get(name), f"{path}.{quoted(name)}".removeprefix("."))
-    elif _plain(a, path) != _plain(b, path):
+    elif _plain_row({path: a}) != _plain_row({path: b}):
         yield path, a, b
 
 
@@ -122,19 +122,30 @@ def _differing_quarantine(expected: Counter[tuple[str, str | None, str]], rows: 
     ]
 
 
-def _plain(value: Any, path: str = "") -> Any:
-    """The value as something that can be hashed. Text in the rescued column is compared as the members it holds."""
+def _plain_row(row: Mapping[str, Any]) -> Any:
+    """The row as something that can be hashed."""
+    return tuple(
+        (name, frozenset(_rescued(item).items()) if name == RESCUED else _plain(item))
+        for name, item in row.items()
+        if item is not None
+    )
+
+
+def _rescued(value: Any) -> Counter[tuple[str, str]]:
+    """What the rescued column holds, by path. The order of its members says nothing."""
+    if isinstance(value, Counter):
+        return value
+    members = parse(value)
+    assert isinstance(members, Members)
+    return Counter((name, json_text(item)) for name, item in members)
+
+
+def _plain(value: Any) -> Any:
     match value:
-        case Counter():
-            return ("rescued", frozenset(value.items()))
         case dict():
-            return tuple((name, _plain(item, name)) for name, item in value.items() if item is not None)
+            return tuple((name, _plain(item)) for name, item in value.items() if item is not None)
         case list() | tuple():
             return (len(value), *map(_plain, value))
-        case str() if path == RESCUED:
-            members = parse(value)
-            assert isinstance(members, Members)
-            return ("rescued", frozenset(Counter((name, json_text(item)) for name, item in members).items()))
         case bool():
             return ("boolean", value)
         case float():
