@@ -19,6 +19,7 @@ NEEDS = {
     "test_utf_16": "decode",
     "test_a_picture_named_json": "decode",
     "test_log_gz": "choosing",
+    "test_the_advice_for_names_without_json_reads_all_of_them": "choosing",
     "test_nine_digits": "inference",
     "test_many_tiny_files": "inference",
     "test_an_object_keyed_by_numbers": "inference",

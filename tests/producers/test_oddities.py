@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import bz2
 import lzma
+import re
+import shlex
 from collections.abc import Callable
 
 import pytest
 
 from tests.producers.conftest import FirstCommand, FirstRun
+from tests.producers.corpus import PRODUCERS
 from tests.producers.made import Record, array, array_of_lines, compact, concatenated, lines, pretty, zipped
 
 RECORDS: list[Record] = [
@@ -72,11 +75,26 @@ def test_log_gz(first_command: FirstCommand) -> None:
     """Names that say nothing of JSON: the run ends as no success, and says what reads them."""
     files = {"app.log.gz": zipped(NDJSON)}
     nothing = first_command(files, pattern=None)
-    assert nothing.code != 0
-    assert "app.log.gz" in nothing.err
-    assert "--pattern" in nothing.err
+    assert (nothing.code, nothing.summary["error_kind"]) == (2, "no_file_matches")
+    assert "1 .log.gz" in nothing.err
     assert [path.name for path in nothing.folder.iterdir()] == ["src"]
-    arrived(first_command(files, pattern="**/*.log.gz"))
+    arrived(first_command(files, *advice(nothing), pattern=None))
+
+
+@pytest.mark.parametrize("unnamed", [name for name, producer in PRODUCERS.items() if producer.pattern])
+def test_the_advice_for_names_without_json_reads_all_of_them(first_command: FirstCommand, unnamed: str) -> None:
+    producer = PRODUCERS[unnamed]
+    nothing = first_command(producer.files(), key=producer.key, pattern=None)
+    assert (nothing.code, nothing.summary["error_kind"]) == (2, "no_file_matches")
+    run = first_command(producer.files(), *advice(nothing), key=producer.key, pattern=None)
+    arrived(run, len(run.records))
+
+
+def advice(run: FirstRun) -> list[str]:
+    """The words that a message says to add."""
+    found = re.search(r"to read .*: (--set .*) \[no_file_matches\]", run.err)
+    assert found is not None, run.err
+    return shlex.split(found[1])
 
 
 def test_byte_order_mark_crlf_and_blank_lines(first_command: FirstCommand) -> None:
