@@ -5,21 +5,38 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from tests.producers.made import Files, Maker, Producer, Record, array, epoch, iso, lines, number_as, parts
+from tests.producers.made import (
+    Files,
+    Maker,
+    Producer,
+    Record,
+    array,
+    concatenated,
+    epoch,
+    iso,
+    lines,
+    number_as,
+    parts,
+    pretty,
+)
+
+# Two forms of today; and exports before 4.2, which write times with the offset of the machine.
+RELAXED, CANONICAL, OLD = range(3)
 
 
 def _date(number: int, form: int) -> Record:
-    """Relaxed, canonical, and as exports before 4.2 have it, with the offset of the machine."""
-    if form == 0:
+    if form == RELAXED:
         return {"$date": iso(number, "123")}
-    if form == 1:
+    if form == CANONICAL:
         return {"$date": {"$numberLong": str(epoch(number) * 1000 + 123)}}
     return {"$date": iso(number, "000", "-0700")}
 
 
 def _restaurant(make: Maker, number: int, form: int) -> Record:
-    score: Any = {"$numberInt": str(number % 40)} if form == 1 else number % 40
-    visits: Any = {"$numberLong": str(2**53 + number)} if number % 2 else number
+    is_canonical = form == CANONICAL
+    score: Any = {"$numberInt": str(number % 40)} if is_canonical else number % 40
+    visits: Any = {"$numberLong": str(2**53 + number)} if number % 2 or is_canonical else number
+    rating: Any = {"$numberDouble": "4.5"} if is_canonical else number_as("4.50")
     grades = [{"date": _date(number - i, form), "grade": "A", "score": score} for i in range(number % 3)]
     return {
         "_id": {"$oid": make.hex(24)},
@@ -39,19 +56,22 @@ def _restaurant(make: Maker, number: int, form: int) -> Record:
         "updated": _date(number, form),
         "previous": {"$undefined": True} if number % 20 == 0 else None,
         "counter": {"$timestamp": {"t": epoch(number), "i": 1}},
-        "rating": {"$numberDouble": "NaN"} if number % 15 == 0 else number_as("4.50"),
+        "rating": {"$numberDouble": "NaN"} if number % 15 == 0 else rating,
     }
 
 
 def mongo() -> Files:
-    """One collection exported three times: a document per line, an array in one line, and in the canonical form."""
+    """One collection exported twice: a document per line, and by an older release an array in one line."""
     make = Maker("mongo")
-    relaxed, old, canonical = parts([_restaurant(make, number, (0, 2, 1)[number // 100]) for number in range(300)], 3)
-    return {
-        "dump/restaurants.json": lines(relaxed),
-        "dump/restaurants-2019.json": array(old) + b"\n",
-        "dump/restaurants-canonical.json": lines(canonical),
-    }
+    relaxed, old = parts([_restaurant(make, number, RELAXED if number < 150 else OLD) for number in range(300)], 2)
+    return {"dump/restaurants.json": lines(relaxed), "dump/restaurants-2019.json": array(old) + b"\n"}
+
+
+def mongo_canonical() -> Files:
+    """`mongoexport --jsonFormat=canonical --pretty`: every number says its type."""
+    make = Maker("mongo canonical")
+    records = [_restaurant(make, number, CANONICAL) for number in range(200)]
+    return {"restaurants.json": concatenated(records, lambda record: pretty(record) + "\n")}
 
 
 _COLUMNS = (
@@ -147,5 +167,6 @@ def debezium() -> Files:
 
 PRODUCERS = (
     Producer(name="mongo", files=mongo),
+    Producer(name="mongo_canonical", files=mongo_canonical),
     Producer(name="debezium", files=debezium),
 )

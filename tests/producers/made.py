@@ -9,7 +9,7 @@ import gzip
 import json
 import random
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any, TypeAlias, TypeVar
@@ -33,7 +33,6 @@ class Producer:
     files: Callable[[], Files]
     key: str | None = None  # where in a document the records are
     pattern: str | None = None  # what a user must give, because the names of the files do not end like JSON's
-    formats: Mapping[str, str] | None = None  # how its columns of times are written that are not ISO 8601
 
 
 class Maker:

@@ -214,6 +214,6 @@ def suricata() -> Files:
 
 
 PRODUCERS = (
-    Producer(name="zeek", files=zeek, pattern="**/*.{log,log.gz}", formats={"ts": "epoch_s"}),
+    Producer(name="zeek", files=zeek, pattern="**/*.{log,log.gz}"),
     Producer(name="suricata", files=suricata),
 )

@@ -45,7 +45,7 @@ class Bad(Exception):
 
     @property
     def column(self) -> str | None:
-        return ".".join(map(quoted, self.path)) or None
+        return shown(self.path) or None
 
 
 @dataclass(kw_only=True)
@@ -58,7 +58,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Oracle:
-    """`formats`: how a column of times is written, where that is not ISO 8601; by the column's path with dots."""
+    """`formats`: how a column of times is written, where that is not ISO 8601; by the column's path."""
 
     schema: Schema
     formats: Mapping[str, str] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class Oracle:
 
     def _scalar(self, kind: str, item: Any, path: Path) -> Any:
         if kind in ("timestamp", "timestamp_ntz", "date"):
-            value = moment(kind, item, self.formats.get(".".join(path), "iso"))
+            value = moment(kind, item, self.formats.get(shown(path), "iso"))
         else:
             value = scalar(kind, item)
         if value is None:
@@ -137,6 +137,10 @@ def meant(key: str, names: set[str]) -> str | None:
 
 def folded(name: str) -> str:
     return "".join(c.lower() if c.isascii() else c for c in name)
+
+
+def shown(path: Path) -> str:
+    return ".".join(map(quoted, path))
 
 
 def quoted(name: str) -> str:

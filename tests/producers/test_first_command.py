@@ -5,7 +5,11 @@ No Spark: the tasks run in this process. `test_first_command_by_spark.py` runs t
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,25 +51,75 @@ def test_the_same_records_as_lines_give_the_same_table(name: str, first_command:
     assert run.unaccounted() == []
 
 
+# Where times are numbers, or texts in a form that is not ISO 8601.
+PROPOSED = {
+    "firehose": {"logEvents.element.timestamp": "epoch_ms"},
+    "nginx": {"time_local": "clf", "msec": "epoch_s"},
+    "zeek": {"ts": "epoch_s"},
+    "otlp": dict.fromkeys(
+        (
+            f"resourceSpans.element.scopeSpans.element.spans.element.{name}"
+            for name in ("startTimeUnixNano", "endTimeUnixNano", "events.element.timeUnixNano")
+        ),
+        "epoch_ns",
+    ),
+    "debezium": {
+        f"payload.{name}": f"epoch_{name[-2:]}"
+        for name in ("source.ts_ms", "source.ts_us", "source.ts_ns", "ts_ms", "ts_us", "ts_ns")
+    }
+    | {"payload.before.created_at": "epoch_us", "payload.after.created_at": "epoch_us"},
+    "mongo_canonical": {"counter.`$timestamp`.t": "epoch_s"},
+}
+
+
+@pytest.mark.parametrize("name", PRODUCERS)
+def test_the_formats_that_are_proposed_make_times_of_them(
+    name: str, of_producer: ProducersFirstCommand, first_command: FirstCommand
+) -> None:
+    words = [
+        word
+        for found in re.finditer(r"to make it a TIMESTAMP: (--set .*)", of_producer(name).err)
+        for word in shlex.split(found[1])
+    ]
+    settings = [word.removeprefix("schema.formats.").rsplit("=", 1) for word in words if word != "--set"]
+    formats = dict(settings)
+    assert formats == PROPOSED.get(name, {})
+    if formats:
+        run = check_values(first_command, name, *words, formats=formats)
+        assert {column: type_at(run.landed.schema, column) for column in formats} == dict.fromkeys(formats, "timestamp")
+
+
+def type_at(schema: Any, column: str) -> Any:
+    """The type of this column."""
+    for step in column.replace("`", "").split("."):
+        if step == "element":
+            schema = schema["elementType"]
+        else:
+            schema = next(field["type"] for field in schema["fields"] if field["name"] == step)
+    return schema
+
+
 @pytest.mark.parametrize("parser", ["pyarrow", "reference"])
 @pytest.mark.parametrize("name", PRODUCERS)
 def test_every_parser_reads_the_same(name: str, parser: str, first_command: FirstCommand) -> None:
-    check_values(first_command, name, f"source.parser={parser}")
+    check_values(first_command, name, "--set", f"source.parser={parser}")
 
 
 @pytest.mark.parametrize("name", PRODUCERS)
 def test_many_small_batches_read_the_same(name: str, first_command: FirstCommand) -> None:
     """Most batches end inside a file, and the next one goes on there."""
-    run = check_values(first_command, name, "limits.max_records=70")
+    run = check_values(first_command, name, "--set", "limits.max_records=70")
     assert run.summary["commits"] > 2
 
 
-def check_values(first_command: FirstCommand, name: str, setting: str) -> FirstRun:
+def check_values(
+    first_command: FirstCommand, name: str, *words: str, formats: Mapping[str, str] | None = None
+) -> FirstRun:
     producer = PRODUCERS[name]
     pattern = producer.pattern or PATTERN
-    run = first_command(producer.files(), "--set", setting, key=producer.key, pattern=pattern)
+    run = first_command(producer.files(), *words, key=producer.key, pattern=pattern)
     assert (run.code, run.summary["records"]) == (0, len(run.records)), run.err
-    assert run.unaccounted() == []
+    assert run.unaccounted(formats) == []
     return run
 
 
