@@ -54,7 +54,7 @@ def test_the_same_records_as_lines_give_the_same_table(name: str, first_command:
 # Where times are numbers, or texts in a form that is not ISO 8601.
 PROPOSED = {
     "firehose": {"logEvents.element.timestamp": "epoch_ms"},
-    "nginx": {"time_local": "clf", "msec": "epoch_s"},
+    "nginx": {"time_local": "clf"},
     "zeek": {"ts": "epoch_s"},
     "otlp": dict.fromkeys(
         (
@@ -68,7 +68,6 @@ PROPOSED = {
         for name in ("source.ts_ms", "source.ts_us", "source.ts_ns", "ts_ms", "ts_us", "ts_ns")
     }
     | {"payload.before.created_at": "epoch_us", "payload.after.created_at": "epoch_us"},
-    "mongo_canonical": {"counter.`$timestamp`.t": "epoch_s"},
 }
 
 
