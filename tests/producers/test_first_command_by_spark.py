@@ -1,4 +1,4 @@
-"""The first command on every folder in one Spark session: the tables are the same to delta-rs and to Spark."""
+"""The first command on every folder in one Spark session; and some of the tables read by Spark too."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from tests.producers.not_yet import PATTERN
 
 pytestmark = pytest.mark.spark
 
+# Maps and rescued values, names with spaces and dollars, names with dots. Reading all of them would take a minute.
+READ_BY_SPARK = {"kubernetes_audit", "mongo", "zeek"}
+
 
 @pytest.mark.parametrize("name", PRODUCERS)
 def test_every_value_is_what_python_reads(name: str, spark: Any, tmp_path: Path) -> None:
@@ -26,5 +29,6 @@ def test_every_value_is_what_python_reads(name: str, spark: Any, tmp_path: Path)
     assert (summary.status, summary.records, summary.bad_records) == ("done", len(records), 0)
     landed = Landed.read(table)
     assert differences(records, landed) == []
-    by_spark = rows_of(spark.read.format("delta").load(str(table)).toArrow())
-    assert differences(records, replace(landed, rows=by_spark)) == []
+    if name in READ_BY_SPARK:
+        by_spark = rows_of(spark.read.format("delta").load(str(table)).toArrow())
+        assert differences(records, replace(landed, rows=by_spark)) == []

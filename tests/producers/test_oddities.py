@@ -146,7 +146,12 @@ FRAMINGS: dict[str, Callable[[list[Record]], bytes]] = {
 
 @pytest.mark.parametrize("framing", FRAMINGS)
 def test_every_framing(first_command: FirstCommand, framing: str) -> None:
-    arrived(first_command({"a.json": FRAMINGS[framing](RECORDS)}, key="Records"))
+    """Also where most batches end inside the file, and the next one goes on there."""
+    files = {"a.json": FRAMINGS[framing](RECORDS)}
+    arrived(first_command(files, key="Records"))
+    small = first_command(files, "--set", "limits.max_records=7", key="Records")
+    arrived(small)
+    assert small.summary["commits"] == 6
 
 
 def test_a_bucket_of_all_framings(first_command: FirstCommand) -> None:
