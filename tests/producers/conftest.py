@@ -91,7 +91,7 @@ def first_command(
     return run
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def first_runs() -> dict[str, FirstRun]:
     return {}
 
