@@ -191,6 +191,13 @@ def test_lines_that_are_not_json(first_command: FirstCommand) -> None:
     assert kept == sorted((line, "not_utf8" if b"\xff" in line else "not_json") for line in bad)
 
 
+def test_a_field_named_as_the_rescued_column(first_command: FirstCommand) -> None:
+    """Rows that Auto Loader has rescued from and that were written out again: the field is rescued like any other that
+    no column may take."""
+    held = ['{"x":1}', {"x": 1}, True, None]
+    arrived(first_command({"a.json": lines({"id": i, "_rescued_data": value} for i, value in enumerate(held))}), 4)
+
+
 def test_unsigned_ids(first_command: FirstCommand) -> None:
     ids: list[Record] = [{"id": number} for number in (1, 2**63 - 1, 2**63, 2**64 - 1)]
     run = first_command({"a.json": lines(ids)})
