@@ -1,4 +1,4 @@
-"""What the first command cannot do yet, in one place. To be removed together with its two uses in conftest.py."""
+"""What the first command cannot do yet, in one place. Used by conftest.py and by both tests of the first command."""
 
 from __future__ import annotations
 
