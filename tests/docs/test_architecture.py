@@ -127,7 +127,8 @@ def test_every_package_says_what_it_is(package: str) -> None:
 
 def test_the_tests_lie_where_the_packages_do() -> None:
     """Beside them, those of whole systems, of jobs and documents; and what tests share."""
-    of_systems = {"airflow", "cluster", "docs", "flows", "interop", "jobs", "regressions", "s3", "simulation"}
+    of_systems = {"airflow", "cluster", "docs", "flows", "interop", "jobs", "producers", "regressions", "s3"}
+    of_systems |= {"simulation"}
     folders = {p.name for p in (ROOT / "tests").iterdir() if p.is_dir() and not p.name.startswith((".", "__"))}
     packages = {p.name for p in PACKAGE.iterdir() if (p / "__init__.py").exists()} - {"testing"}
     assert folders - of_systems == packages - of_systems
