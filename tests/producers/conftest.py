@@ -13,7 +13,6 @@ import pytest
 from blizzard.cli.main import main
 from tests.producers.accounting import Landed, differences
 from tests.producers.corpus import PRODUCERS, write_folder
-from tests.producers.not_yet import NEEDS, PATTERN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,22 +47,12 @@ class FirstCommand(Protocol):
         key: str | None = None,
         is_lines: bool = False,
         readable: Container[str] | None = None,
-        pattern: str | None = PATTERN,
+        pattern: str | None = None,
     ) -> FirstRun: ...
 
 
 class ProducersFirstCommand(Protocol):
     def __call__(self, name: str) -> FirstRun: ...
-
-
-@pytest.fixture(autouse=True)
-def skipped_if_not_yet(request: pytest.FixtureRequest) -> None:
-    test, given = request.node.originalname, getattr(request.node, "callspec", None)
-    # Lines can be read by every release.
-    names = () if given is None or "as_lines" in test else given.params.values()
-    for name in (test, *names):
-        if isinstance(name, str) and name in NEEDS:
-            pytest.skip(f"needs {NEEDS[name]}")
 
 
 @pytest.fixture
@@ -78,7 +67,7 @@ def first_command(
         key: str | None = None,
         is_lines: bool = False,
         readable: Container[str] | None = None,
-        pattern: str | None = PATTERN,
+        pattern: str | None = None,
     ) -> FirstRun:
         folder = tmp_path_factory.mktemp("first")
         records = write_folder(folder / "src", files, key, is_lines=is_lines, readable=readable)
@@ -103,8 +92,7 @@ def of_producer(first_runs: dict[str, FirstRun], first_command: FirstCommand) ->
     def run(name: str) -> FirstRun:
         if name not in first_runs:
             producer = PRODUCERS[name]
-            pattern = producer.pattern or PATTERN
-            first_runs[name] = first_command(producer.files(), key=producer.key, pattern=pattern)
+            first_runs[name] = first_command(producer.files(), key=producer.key, pattern=producer.pattern)
         return first_runs[name]
 
     return run

@@ -16,7 +16,6 @@ import pytest
 from blizzard.schema.ddl import to_ddl
 from tests.producers.conftest import FirstCommand, FirstRun, ProducersFirstCommand
 from tests.producers.corpus import PRODUCERS
-from tests.producers.not_yet import PATTERN
 from tests.producers.stored import json_text, records_of
 
 EXPECTED = Path(__file__).parent / "expected"
@@ -115,8 +114,7 @@ def check_values(
     first_command: FirstCommand, name: str, *words: str, formats: Mapping[str, str] | None = None
 ) -> FirstRun:
     producer = PRODUCERS[name]
-    pattern = producer.pattern or PATTERN
-    run = first_command(producer.files(), *words, key=producer.key, pattern=pattern)
+    run = first_command(producer.files(), *words, key=producer.key, pattern=producer.pattern)
     assert (run.code, run.summary["records"]) == (0, len(run.records)), run.err
     assert run.unaccounted(formats) == []
     return run

@@ -11,7 +11,6 @@ import pytest
 import blizzard
 from tests.producers.accounting import Landed, differences, rows_of
 from tests.producers.corpus import PRODUCERS, write_folder
-from tests.producers.not_yet import PATTERN
 
 pytestmark = pytest.mark.spark
 
@@ -23,8 +22,7 @@ READ_BY_SPARK = {"kubernetes_audit", "mongo", "zeek"}
 def test_every_value_is_what_python_reads(name: str, spark: Any, tmp_path: Path) -> None:
     producer, table = PRODUCERS[name], tmp_path / "table"
     records = write_folder(tmp_path / "src", producer.files(), producer.key)
-    pattern = producer.pattern or PATTERN
-    options = {"source.pattern": pattern} if pattern else {}
+    options = {"source.pattern": producer.pattern} if producer.pattern else {}
     summary = blizzard.ingest(spark, source=str(tmp_path / "src"), table=str(table), infer=True, options=options)
     assert (summary.status, summary.records, summary.bad_records) == ("done", len(records), 0)
     landed = Landed.read(table)
