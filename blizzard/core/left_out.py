@@ -28,6 +28,13 @@ def suffix_of(name: str) -> str:
     return found[0] if found is not None and found.start() > 0 else _NO_SUFFIX
 
 
+def _split(suffix: str) -> tuple[str, str]:
+    """`.log.gz` is `.log` and `.gz`."""
+    base, dot, ending = suffix.rpartition(".")
+    is_compressed = bool(base) and ending.lower() in COMPRESSION_SUFFIXES
+    return (base, dot + ending) if is_compressed else (suffix, "")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
     by_suffix: Mapping[str, int] = field(default_factory=dict)  # of those that match no pattern; most first
@@ -53,8 +60,13 @@ class LeftOut:
 
     @property
     def way_to_read(self) -> str:
-        """The setting that reads the commonest kind."""
-        suffix = next(iter(self.by_suffix), _NO_SUFFIX)
+        """The setting that reads the commonest kind, compressed or not: `.log` and `.log.gz` are one kind."""
+        by_kind = Counter[str]()
+        for suffix, number in self.by_suffix.items():
+            by_kind[_split(suffix)[0]] += number
+        kind = by_kind.most_common(1)[0][0] if by_kind else _NO_SUFFIX
+        endings = sorted(ending for base, ending in map(_split, self.by_suffix) if base == kind)
+        suffix = kind + (endings[0] if len(endings) == 1 else f"{{{','.join(endings)}}}" if endings else "")
         what = f"the {suffix}" if suffix else "them"
         return f"to read {what}: --set {shlex.quote(f'source.pattern=**/*{suffix}')}"
 

@@ -96,15 +96,16 @@ def look_at_all(ports: Ports, settings: RunSettings) -> Listed:
 def discover(
     ports: Ports, settings: RunSettings, table: Table, start: Start, whole: Listed | None = None
 ) -> Discovered:
-    """`whole` is a listing of everything, if there is one already."""
+    """`whole` is a listing of everything, if there is one already; its names were checked."""
     position, policy = start.position, settings.late
     scope = plan_listing(position, policy, now_ms=ports.source.now_ms())
     began = time.monotonic()
     listed = whole or _look(ports, scope)
     seconds = time.monotonic() - began
-    _check_names(ports, settings, listed, has_begun=position.sequence > 0)
-    if position.sequence == 0 and whole is None:  # now with the names, which show a source that was moved
-        decide_again(ports, settings, table, listed.files)
+    if whole is None:
+        _check_names(ports, settings, listed, has_begun=position.sequence > 0)
+        if position.sequence == 0:  # now with the names, which show a source that was moved
+            decide_again(ports, settings, table, listed.files)
     if not is_drained(position.marks, listed.files, listed.held):
         ports.ingestor.prepare()
     asked_for_all = scope.is_full

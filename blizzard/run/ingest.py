@@ -76,7 +76,6 @@ class BatchIngest:
             )
         self._ports.emit(Ingested(result=result, seconds=time.monotonic() - started))
         self._ports.stop.batch_ended()
-        self._remark_on(result)
         # The fingerprint of the files, not of the table: the table may have changed while they were written.
         written_under = self._ports.ingestor.schema_fingerprint
         result = replace(
@@ -84,6 +83,7 @@ class BatchIngest:
             batch_id=ticket.batch_id,
             ignores_undeclared=self._settings.ignores_undeclared,
         )
+        self._remark_on(result)  # only now: a batch that is not committed puts nothing into quarantine
         read_under = self._settings.settings_fingerprint
         on = replace(position.on, schema_fingerprint=written_under, settings_fingerprint=read_under)
         return replace(position, on=on), result

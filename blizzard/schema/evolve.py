@@ -173,7 +173,12 @@ class _Growth:
             if not self._held(sources):
                 continue
             is_found = all(readable.find(source[-1]) == name for source in sources)
-            if not is_found or fold_name(name) in used or not self._is_usable(name) or (not path and _is_rescued(name)):
+            if (
+                not is_found
+                or fold_name(name) in used
+                or not self._is_usable(name)
+                or (not path and is_rescued_name(name))
+            ):
                 self.refused.update(map(show_path, sources))
                 continue
             data_type = self._new_type(sources, (*path, name))
@@ -211,14 +216,14 @@ def _below(sources: Iterable[ColumnPath], step: str) -> list[ColumnPath]:
     return [(*source, step) for source in sources]
 
 
-def _is_rescued(name: str) -> bool:
+def is_rescued_name(name: str) -> bool:
     return fold_name(name) == RESCUED_COLUMN
 
 
 def with_rescued_column(schema: DeltaSchema) -> DeltaSchema:
     """The schema with the column for what no other column takes."""
     for column in schema["fields"]:
-        if _is_rescued(column["name"]):
+        if is_rescued_name(column["name"]):
             if not _takes_rescued(column):
                 raise SchemaError(
                     f"the column {column['name']} must be a nullable STRING {RESCUED_COLUMN} to rescue into. Declare it"

@@ -18,6 +18,7 @@ from blizzard.core.lists import count, some
 from blizzard.errors import BadData, SchemaError
 from blizzard.schema import MAX_DEPTH, ColumnPath, DeltaSchema, DeltaType, name_problems, show_column, show_path
 from blizzard.schema.ddl import show_type
+from blizzard.schema.evolve import is_rescued_name
 from blizzard.schema.formats import ISO, parse_formats
 from blizzard.schema.hints import NO_HINTS, Hints
 from blizzard.schema.maps import are_data, is_data, why_a_map
@@ -119,6 +120,8 @@ class _Builder:
         fields, before = [], len(self.left_out)
         self._remark_on_clashes(seen, path)
         columns = self._by_column(seen.fields, hints, path)
+        if not path:
+            self._leave_to_rescue(columns)
         for name in dict.fromkeys([*columns, *hints.inside]):
             column = self._column(name, columns.get(name) or Seen(), hints.inside.get(name, NO_HINTS), path)
             if column is None:
@@ -130,6 +133,12 @@ class _Builder:
             return None
         self.problems += name_problems([f["name"] for f in fields], path)
         return {"type": "struct", "fields": fields}
+
+    def _leave_to_rescue(self, columns: dict[str, Seen]) -> None:
+        """blizzard fills the column of this name itself. What a field of this name holds is kept there."""
+        for name in [name for name in columns if is_rescued_name(name)]:
+            del columns[name]
+            self.remarks.append(f"{name} is no column of its own: its values are kept in the one that blizzard fills")
 
     def _by_column(self, seen: Mapping[str, Seen], hints: Hints, path: ColumnPath) -> dict[str, Seen]:
         """What each column held, under all names that fields of it have. A hint decides the spelling."""

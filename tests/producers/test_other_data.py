@@ -61,5 +61,6 @@ RECORDS = st.lists(st.dictionaries(NAMES, VALUES, max_size=4), min_size=1, max_s
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_any_records_arrive(first_command: FirstCommand, records: list[dict[str, Any]], sampled: int) -> None:
     content = "".join(json.dumps(record) + "\n" for record in records).encode()
-    run = first_command({"a.ndjson": content}, "--set", f"schema.sample_records={sampled}")
+    settings = ("--set", f"schema.sample_records={sampled}", "--set", "bad_records.first_batch_max_ratio=1")
+    run = first_command({"a.ndjson": content}, *settings)
     check(run, NO_VALUE if NO_VALUE in run.err else None)
