@@ -86,7 +86,7 @@ class History:
 
 def planned_by(plan: BatchPlan | None) -> list[dict[str, Any]]:
     return [
-        {"slot": task.slot, "path": s.path, "from_record": s.from_record, "size": s.size_bytes}
+        {"slot": task.slot, "path": s.path, "from_record": s.from_record, "size": s.size_bytes, "framing": s.framing}
         | ({} if s.given_up is None else {"given_up": s.given_up})
         for task in (plan.tasks if plan is not None else ())
         for s in task.slices
