@@ -139,7 +139,7 @@ def test_what_is_typed_is_not_obeyed_either(
     code, out, err = call(capfd, *words)
     assert code != 0
     assert_tame(out, err)
-    assert all(line.startswith(("blizzard: ", "pipeline ")) for line in err.splitlines())
+    assert all(line.startswith(("blizzard: ", "pipeline ", "warning: ")) for line in err.splitlines())
 
 
 def test_fields_of_hostile_names_in_a_suggested_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
