@@ -7,6 +7,7 @@ import sys
 
 from blizzard.cli.context import looking
 from blizzard.cli.output import output_of
+from blizzard.core.events import unheard
 from blizzard.core.kinds import Kind
 from blizzard.core.late import EVERYTHING
 from blizzard.core.lists import count, cut_columns
@@ -27,7 +28,7 @@ def dispatch(options: argparse.Namespace) -> int:
 def _inferred(assembly: Assembly) -> InferredSchema:
     location = assembly.request.source_location
     listed = assembly.source.look(EVERYTHING)
-    check_matches(assembly.emit, listed, location.identity)
+    check_matches(assembly.emit if listed.files else unheard, listed, location.identity)
     inferred = assembly.infer(listed.files)
     if inferred is None:
         raise SchemaError(f"there is no record in {location.root} ({location.pattern})", kind=Kind.NO_RECORDS)

@@ -41,9 +41,8 @@ class Change:
     source: SourceIdentity
     begun: Begun
     below: tuple[SourceFile, ...]  # chosen now, passed by the mark, and never read
-    unclear: tuple[
-        SourceFile, ...
-    ]  # like `below`, but they may have been read once: the ledgers that would know are gone
+    # Like `below`, but they may have been read once: the ledgers that would know are gone.
+    unclear: tuple[SourceFile, ...]
     known: int  # chosen now and passed by the mark: their ledgers say that they were read, or left out by a person
     ahead: int  # chosen now and after the mark: the next run reads them
     left: tuple[str, ...]  # no longer chosen, and begun or waiting in the position
@@ -92,10 +91,10 @@ def compare_choices(
     begun: Begun,
     was_chosen: Takes,
     is_chosen: Takes,
-    were_chosen: Sequence[Takes],
+    may_have_taken: Sequence[Takes],
 ) -> Change:
-    """`files` are all that the old or the new choice takes, in one listing. `were_chosen` are the choices before the
-    old one."""
+    """`files` are all that the old or the new choice takes, in one listing. `may_have_taken` say whether a choice that
+    was in force could have taken a file, maybe before its last change."""
     marks, is_settled = before.marks, settled_in(before)
     new = [file for file in files if is_chosen(file) and not was_chosen(file) and file.path not in marks.files]
     passed = {file.path: file for file in new if is_settled(file.path)}
@@ -107,7 +106,7 @@ def compare_choices(
     unclear = {
         path
         for path, file in unknown.items()
-        if past.may_hold(path) and (is_taken_over or any(takes(file) for takes in were_chosen))
+        if past.may_hold(path) and (is_taken_over or any(takes(file) for takes in may_have_taken))
     }
     gone = [file for file in files if was_chosen(file) and not is_chosen(file)]
     return Change(
@@ -215,6 +214,13 @@ def position_after(change: Change, below: str | None) -> Position:
         marks=replace(before.marks, files=files),
         seen=seen,
     )
+
+
+def choices_so_far(position: Position) -> list[SourceIdentity]:
+    """What the pipeline has read so far, as wide as it may have been for files that were changed since: their time was
+    an earlier one then, so `modified_before` says nothing about it."""
+    sources = (*position.chosen_before, choice_in(position))
+    return [replace(source, filters=replace(source.filters, modified_before_ms=None)) for source in sources]
 
 
 def choice_in(position: Position) -> SourceIdentity:

@@ -14,6 +14,7 @@ from blizzard.core.choose import (
     SKIP,
     Change,
     choice_in,
+    choices_so_far,
     compare_choices,
     position_after,
     refuse_change,
@@ -55,7 +56,7 @@ def plan_choice(assembly: Assembly, table: DeltaRsTable) -> Change:
         begun=begun,
         was_chosen=chosen_by(old).takes,
         is_chosen=chosen_by(new).takes,
-        were_chosen=[chosen_by(given.reading(choice)).takes for choice in before.chosen_before],
+        may_have_taken=[chosen_by(given.reading(choice)).takes for choice in choices_so_far(before)],
     )
 
 

@@ -28,7 +28,7 @@ def standing(**marks: Any) -> Position:
     return example(source=OLD, marks=Marks(last_committed_file="m.old", **marks), start_from=None)
 
 
-def changed(*names: str, before: Position | None = None, commits: Any = (), were_chosen: Any = ()) -> Change:
+def changed(*names: str, before: Position | None = None, commits: Any = (), may_have_taken: Any = ()) -> Change:
     """From `*.old` to everything."""
     before = before or standing()
     return compare_choices(
@@ -39,7 +39,7 @@ def changed(*names: str, before: Position | None = None, commits: Any = (), were
         begun=before.begun,
         was_chosen=lambda f: f.path.endswith(".old"),
         is_chosen=lambda f: not f.path.endswith(".out"),
-        were_chosen=were_chosen,
+        may_have_taken=may_have_taken,
     )
 
 
@@ -53,7 +53,7 @@ def test_names_are_sorted_by_the_mark() -> None:
 
 
 def test_a_name_of_an_earlier_choice_is_unclear_where_its_ledger_is_gone() -> None:
-    found = changed("a.new", "b.newer", were_chosen=[lambda f: f.path.endswith(".newer")])
+    found = changed("a.new", "b.newer", may_have_taken=[lambda f: f.path.endswith(".newer")])
     assert (names(found.below), names(found.unclear)) == (["a.new"], ["b.newer"])
 
 
@@ -84,7 +84,7 @@ def back(*names: str, before: Position) -> Change:
         begun=before.begun,
         was_chosen=lambda _: True,
         is_chosen=lambda f: f.path.endswith(".old"),
-        were_chosen=(),
+        may_have_taken=(),
     )
 
 
@@ -112,7 +112,7 @@ REFUSALS = {
 
 @pytest.mark.parametrize(("there", "below", "kind"), REFUSALS.values(), ids=REFUSALS)
 def test_a_change_wants_a_word(there: tuple[str, ...], below: str | None, kind: str | None) -> None:
-    refusal = refuse_change(changed(*there, were_chosen=[lambda f: f.path.endswith(".newer")]), below)
+    refusal = refuse_change(changed(*there, may_have_taken=[lambda f: f.path.endswith(".newer")]), below)
     assert (None if refusal is None else str(refusal.kind)) == kind
 
 
@@ -137,6 +137,14 @@ def test_earlier_choices_are_kept_once_each_and_within_a_limit() -> None:
     assert position.chosen_before[0].pattern == "**"  # stands for all that were too many
     assert choice_in(position) not in position.chosen_before[-2:]
     assert len(encode_position(position)) < 20_000
+
+
+def test_a_file_may_have_been_read_before_its_last_change() -> None:
+    """It was older then, so that it may have been chosen although it is too new now."""
+    filters = Filters(modified_after_ms=1, modified_before_ms=2)
+    position = replace(standing(), source=replace(OLD, filters=filters), chosen_before=(NEW,))
+    wide = replace(OLD, filters=Filters(modified_after_ms=1))
+    assert choose.choices_so_far(position) == [NEW, wide]
 
 
 def test_as_many_entries_as_one_ledger_holds(monkeypatch: pytest.MonkeyPatch) -> None:

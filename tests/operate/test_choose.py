@@ -306,3 +306,19 @@ def test_times_on_disk_decide_not_names(tmp_path: Path, shell: Shell) -> None:
     assert choose(shell, "--set", "source.modified_before=2026-04-01", "--below", "ingest", "--yes").code == 0
     ended(shell.run("--set", "source.modified_before=2026-04-01", "--pipeline", "p"), 0, "done", 3)
     assert ids(shell.table) == list(range(6))
+
+
+def test_a_file_that_was_read_and_changed_since_is_not_read_again_where_its_ledger_is_gone(
+    tmp_path: Path, shell: Shell
+) -> None:
+    until = ["--set", "source.modified_before=2026-02-01"]
+    for i, name in enumerate(["a.json", "b.json"]):
+        at(write_ids(tmp_path / "src" / name, 3 * i, 3 * i + 3), "2026-01-01")
+        assert shell.run(*until, "--pipeline", "p").code == 0
+    clean_up_log(shell.table)
+    at(tmp_path / "src/a.json", "2026-03-01")  # copied again, with the same rows
+    text = refused(choose(shell, "--below", "ingest", "--yes"), "late_unclear")
+    assert "a.json" in text
+    assert choose(shell, "--below", "skip", "--yes").code == 0
+    ended(shell.run("--pipeline", "p"), 0, "idle", 0)
+    assert ids(shell.table) == list(range(6))
