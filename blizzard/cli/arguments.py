@@ -70,6 +70,12 @@ def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
         help="make a new table with the schema that a sample of the records suggests",
     )
     add_hints_argument(parser)
+    parser.add_argument(
+        "--variant",
+        action="store_const",
+        const=True,
+        help="make a new table that takes each record whole, in one VARIANT column named record",
+    )
     parser.add_argument("--pipeline", metavar="NAME", help=_PIPELINE_HELP)
     add_committer_argument(parser)
     add_config_arguments(parser)

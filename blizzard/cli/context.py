@@ -22,6 +22,7 @@ FLAGS = {
     "schema": "schema.ddl",
     "infer": "schema.infer",
     "hints": "schema.hints",
+    "variant": "schema.variant",
     "sample_records": "schema.sample_records",
     "sample_files": "schema.sample_files",
     "api_addr": "api.address",

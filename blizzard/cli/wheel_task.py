@@ -10,7 +10,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
-_FLAGS = ("infer", "adopt", "accept-quarantine-loss", "reads-again", "follow", "log-json", "exit-99-when-idle")
+_FLAGS = (
+    "infer",
+    "variant",
+    "adopt",
+    "accept-quarantine-loss",
+    "reads-again",
+    "follow",
+    "log-json",
+    "exit-99-when-idle",
+)
 _SAID = {"true": True, "false": False, "": False}
 
 

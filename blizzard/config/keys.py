@@ -199,6 +199,9 @@ class SchemaKeys:
         "`snake`: `userId` goes to, and makes, the column `user_id`. Or single fields: `schema.rename.userId=user_id`",
     )
     infer: bool = _key(flag, False, "make a new table with the schema that a sample suggests (`--infer`)")
+    variant: bool = _key(
+        flag, False, "make a new table that takes each record whole, in one VARIANT column `record` (`--variant`)"
+    )
     hints: str | None = _key(
         text, None, "columns whose type the sample does not decide: `id BIGINT, user.age INT` (`--hints`)"
     )

@@ -15,10 +15,12 @@ from typing import Any
 from blizzard.config.keys import SourceKeys
 from blizzard.config.load import Config
 from blizzard.core.kinds import Kind
+from blizzard.core.lists import some
 from blizzard.core.recover import StartFrom
 from blizzard.core.types import Filters
 from blizzard.errors import ConfigError
 from blizzard.schema import DeltaSchema
+from blizzard.schema.derived import whole_record_schema
 from blizzard.schema.hints import parse_hints
 from blizzard.schema.load import load_schema
 from blizzard.source.chosen import chosen_by
@@ -262,11 +264,32 @@ def _given_schema(config: Config, schema: Any) -> DeltaSchema | None:
     if schema is not None and text is not None:
         raise ConfigError("the schema is given twice, as an object and by schema.ddl or schema.file", kind=Kind.USAGE)
     given = text if schema is None else schema
+    if config.schema.variant:
+        _check_variant_alone(config, given)
+        return whole_record_schema()
     if given is not None and (config.schema.infer or config.schema.hints is not None):
         raise ConfigError(
             "give a schema, or --infer and --hints (schema.infer, schema.hints), not both", kind=Kind.USAGE
         )
     return None if given is None else load_schema(given)
+
+
+def _check_variant_alone(config: Config, given: Any) -> None:
+    """What decides about columns has nothing to decide where a record is one value."""
+    keys = config.schema
+    others = {
+        "a schema": given is not None,
+        "--infer": keys.infer,
+        "--hints": keys.hints is not None,
+        "schema.rename": keys.rename is not None,
+        **{family: bool(columns) for family, columns in config.columns.items()},
+    }
+    if extra := [name for name, is_given in others.items() if is_given]:
+        raise ConfigError(
+            f"--variant (schema.variant) takes each record whole, so {some(extra, 3)} would do nothing; give one of"
+            f" them. For a VARIANT column among others write it in the schema: id BIGINT, payload VARIANT",
+            kind=Kind.USAGE,
+        )
 
 
 def _check_apart(quarantine: str, table: str) -> None:

@@ -21,7 +21,7 @@ from blizzard.delta.table import RETENTION_KEY, TXN_RETENTION, DeltaRsTable
 from blizzard.delta.unused import remove_unused_table
 from blizzard.errors import ConfigError, Temporary
 from blizzard.schema import DeltaSchema
-from blizzard.schema.derived import derived_columns, show_derivation
+from blizzard.schema.derived import WHOLE_RECORD, derived_columns, show_derivation, whole_record_column
 from blizzard.store import open_store
 from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.files import Store
@@ -115,4 +115,6 @@ class DeltaRsPlace:
 
 
 def _derived(schema: DeltaSchema) -> dict[str, str]:
-    return {c.name: show_derivation(c.derivation) for c in derived_columns(schema["fields"])}
+    derived = {c.name: show_derivation(c.derivation) for c in derived_columns(schema["fields"])}
+    whole = whole_record_column(schema["fields"])
+    return derived if whole is None else derived | {whole: WHOLE_RECORD}

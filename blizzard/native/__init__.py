@@ -62,6 +62,8 @@ class Settings:
     rescue_values: bool
     keeps_rest: bool
     exact_timestamps: bool
+    # The index of the column that takes the record itself.
+    whole_record: int | None = None
 
 
 def is_available() -> bool:

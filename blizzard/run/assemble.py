@@ -36,6 +36,7 @@ from blizzard.run.ports import Ingestor, Ports, StopRequest
 from blizzard.run.remarks import Remarks
 from blizzard.run.settings import RunSettings
 from blizzard.schema import DeltaSchema
+from blizzard.schema.derived import whole_record_column
 from blizzard.schema.evolve import with_rescued_column
 from blizzard.schema.fit import schema_differences
 from blizzard.schema.infer import InferenceSettings
@@ -392,6 +393,14 @@ def _check_given_schema(given: DeltaSchema | None, layout: TableLayout, config: 
     """Raises if the given schema does not fit the table. Columns that the table has more are fine if columns may be
     added."""
     if given is None:
+        return
+    if config.schema.variant:
+        if whole_record_column(layout.schema["fields"]) is None:
+            raise SchemaError(
+                "--variant (schema.variant) takes each record whole, but the table was made to take their fields. Leave"
+                " it out to use the table's columns, or name another table.",
+                kind=Kind.LAYOUT_MISMATCH,
+            )
         return
     may_have_more = config.evolution == "add_columns"
     differences = schema_differences(given, layout.record_schema, may_have_more=may_have_more)

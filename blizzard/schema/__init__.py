@@ -30,6 +30,7 @@ PRIMITIVES = {
     "date": "DATE",
     "timestamp": "TIMESTAMP",
     "timestamp_ntz": "TIMESTAMP_NTZ",
+    "variant": "VARIANT",
 }
 
 # Arrow's C interface refuses more than 64 levels and a map takes two of them: 31 nested maps pass, 32 do not.
@@ -78,6 +79,16 @@ def decimal_digits(name: str) -> tuple[int, int] | None:
         return None
     precision, scale = int(match[1]), int(match[2])
     return (precision, scale) if decimal_is_possible(precision, scale) else None
+
+
+def holds_variant(data_type: DeltaType) -> bool:
+    match data_type:
+        case {"type": "struct", "fields": fields}:
+            return any(holds_variant(field["type"]) for field in fields)
+        case {"type": "array", "elementType": inner} | {"type": "map", "valueType": inner}:
+            return holds_variant(inner)
+        case _:
+            return bool(data_type == "variant")
 
 
 def decimal_is_possible(precision: int, scale: int) -> bool:

@@ -27,6 +27,8 @@ _PRIMITIVES: dict[str, pa.DataType] = {
     # Delta keeps microseconds. Spark would read another unit as another type.
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    # Readers know from the table's schema that these are the parts of a variant. Spark writes them so.
+    "variant": pa.struct([pa.field("metadata", pa.binary(), False), pa.field("value", pa.binary(), False)]),
 }
 
 

@@ -41,7 +41,7 @@ _DECIMAL_HINT = "write DECIMAL(precision, scale) with 1 <= precision <= 38 and 0
 _INSTEAD = (
     dict.fromkeys(("VARCHAR", "CHAR", "CHARACTER", "NVARCHAR", "NCHAR", "TEXT", "UUID", "ENUM", "TIME"), "STRING")
     | dict.fromkeys(("INTERVAL", "VOID", "CHAR VARYING", "CHARACTER VARYING"), "STRING")
-    | dict.fromkeys(("JSON", "VARIANT", "OBJECT"), "STRUCT<...> or MAP<STRING, ...>")
+    | dict.fromkeys(("JSON", "OBJECT"), "VARIANT, STRUCT<...> or MAP<STRING, ...>")
     | dict.fromkeys(("BLOB", "BYTES", "BYTEA", "VARBINARY"), "BINARY")
     | dict.fromkeys(("DATETIME", "TIMESTAMPTZ"), "TIMESTAMP")
     | {"BOOL": "BOOLEAN", "INT8": "TINYINT", "INT16": "SMALLINT", "INT32": "INT", "INT64": "BIGINT"}

@@ -13,10 +13,12 @@ from typing import Any, TypeAlias
 
 from blizzard.core.kinds import Kind
 from blizzard.errors import SchemaError
-from blizzard.schema import ColumnPath, DeltaType, quote_name, show_column, show_path
+from blizzard.schema import ColumnPath, DeltaSchema, DeltaType, quote_name, show_column, show_path
 from blizzard.schema.ddl import parse_ddl, show_type
 
 METADATA_KEY = "blizzard.from"
+# In its place: the column takes the record itself, and so it is not a derived one.
+WHOLE_RECORD = "record"
 
 # Facts that are known about every row: the column of each, and its type.
 PROVENANCE: dict[str, tuple[str, str]] = {
@@ -195,7 +197,7 @@ def derived_columns(fields: Sequence[dict[str, Any]]) -> tuple[DerivedColumn, ..
     found = []
     for field in fields:
         text = (field.get("metadata") or {}).get(METADATA_KEY)
-        if text is None:
+        if text is None or text == WHOLE_RECORD:
             continue
         try:
             derivation = parse_derivation(text)
@@ -212,6 +214,28 @@ def derived_columns(fields: Sequence[dict[str, Any]]) -> tuple[DerivedColumn, ..
     for column in found:
         _check_type(column, others)
     return tuple(found)
+
+
+def whole_record_column(fields: Sequence[dict[str, Any]]) -> str | None:
+    """The VARIANT column that takes each record as a whole, if the table was made so."""
+    found = [field for field in fields if (field.get("metadata") or {}).get(METADATA_KEY) == WHOLE_RECORD]
+    if len(found) > 1 or any(field["type"] != "variant" for field in found):
+        where = show_column((found[-1]["name"],))
+        raise SchemaError(
+            f"{where}: its {METADATA_KEY} says {WHOLE_RECORD!r}, which only one column can be, of the type VARIANT;"
+            f" take it out of the schema",
+            kind=Kind.LAYOUT_UNKNOWN,
+        )
+    return found[0]["name"] if found else None
+
+
+def whole_record_schema() -> DeltaSchema:
+    """Of a new table that takes each record as a whole."""
+    metadata = {METADATA_KEY: WHOLE_RECORD}
+    return {
+        "type": "struct",
+        "fields": [{"name": "record", "type": "variant", "nullable": True, "metadata": metadata}],
+    }
 
 
 def type_of(derivation: Derivation) -> str:

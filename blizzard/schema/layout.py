@@ -27,7 +27,7 @@ from blizzard.schema.derived import (
 )
 from blizzard.schema.evolve import RESCUED_COLUMN
 
-_CANNOT_PARTITION = "binary"
+_CANNOT_PARTITION = ("binary", "variant")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +142,7 @@ def _checked(schema: DeltaSchema, partition_by: tuple[str, ...]) -> TableLayout:
             instead = near or f"; declare it, or write {quote_name(name)}=date(column) or {quote_name(name)}=path(key)"
             raise SchemaError(f"{show_column((name,))}: partitioned by it, but it is no column of the table{instead}")
         kind = fields[name]
-        if not isinstance(kind, str) or kind == _CANNOT_PARTITION:
+        if not isinstance(kind, str) or kind in _CANNOT_PARTITION:
             raise SchemaError(f"{show_column((name,))}: a table cannot be partitioned by {show_type(kind)}")
     if len(set(partition_by)) < len(partition_by):
         raise SchemaError(f"table.partition_by names a column twice: {', '.join(partition_by)}")

@@ -22,7 +22,7 @@ from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
 from blizzard.spark.cores import CORE_SETTINGS, cores_of, cores_per_task, slots_to_come
 from blizzard.spark.gone import spark_gone
-from blizzard.spark.session import Session
+from blizzard.spark.session import Session, require_variant
 from blizzard.spark.shipping import ship_to_server
 from blizzard.store import open_store
 from blizzard.tasks.spec import TaskSpec
@@ -65,6 +65,7 @@ class SparkIngestor:
 
     def start(self) -> int:
         spark = self._session.get()
+        require_variant(spark.version, self._spec.layout.schema)
         if self._slots is None and _context(spark) is None:
             self._slots = default_slots(spark)  # it runs a Spark job on the server, so only once
         return self._slots or default_slots(spark)

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError, Temporary, connect_without_jvm
+from blizzard.schema import DeltaSchema, holds_variant
 from blizzard.spark.archive import OPTIONS, NoArchive, find_archive, java_option, jvm_for
 from blizzard.spark.gone import end_without_waiting, is_gone, keep_quiet_about_its_end, raise_if_gone
 from blizzard.spark.java import check_java_after_failure, require_java
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SUPPORTED_SPARK = ((3, 5), (5,))
+SPARK_WITH_VARIANT = (4,)
 # For a session on this machine only: no web page, no port outside loopback, no progress bar of Spark.
 _LOCAL_CONF = {
     "spark.ui.enabled": "false",
@@ -190,6 +192,16 @@ def require_spark(version: str) -> None:
         raise ConfigError(
             f"Spark {version} is not supported: blizzard runs on Spark 3.5 and 4. Run it on such a cluster, or install"
             f" such a pyspark.",
+            kind=Kind.SPARK_VERSION,
+        )
+
+
+def require_variant(version: str, schema: DeltaSchema) -> None:
+    """Raises if the table has a VARIANT column, which this Spark could not read back."""
+    if _numbers(version) < SPARK_WITH_VARIANT and holds_variant(schema):
+        raise ConfigError(
+            f"the table has a VARIANT column, which Spark {version} cannot read: Spark 4 can. Run on Spark 4, or make a"
+            f" table without --variant and VARIANT columns.",
             kind=Kind.SPARK_VERSION,
         )
 

@@ -1,8 +1,8 @@
 """Blocks through pyarrow's JSON reader, where the native parser is not installed.
 
 All or nothing: either every line of the block is certainly a record, or the reference reads them all. Guards make sure
-that pyarrow's rows are the records of the lines. pyarrow reads no maps from JSON and knows none of the settings that
-change what a value may be, so there the reference reads everything.
+that pyarrow's rows are the records of the lines. pyarrow reads no maps and variants from JSON and knows none of the
+settings that change what a value may be, so there the reference reads everything.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.json as pa_json
 
-from blizzard.schema import DeltaSchema
+from blizzard.schema import DeltaSchema, holds_variant
 from blizzard.schema.arrow import to_arrow
 from blizzard.source.lines import newline_positions
 from blizzard.tasks.convert import DoubtError, finish_table, holds_decimal, reading_type
@@ -46,7 +46,7 @@ class ArrowReader:
         self._declared, self._schema = to_arrow(schema), arrow_schema
         reading = [(column.name, reading_type(column.type)) for column in self._declared]
         self._is_able = all(inner is not None for _, inner in reading) and not (
-            policy.formats or policy.coerce or policy.rename
+            policy.formats or policy.coerce or policy.rename or holds_variant(schema)
         )
         self._holds_decimal = any(holds_decimal(column.type) for column in self._declared)
         if self._is_able:

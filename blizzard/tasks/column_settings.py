@@ -9,6 +9,7 @@ from blizzard.core.lists import some
 from blizzard.errors import ConfigError, SchemaError
 from blizzard.schema import ColumnPath, DeltaSchema, DeltaType, name_problems, show_path
 from blizzard.schema.ddl import show_type
+from blizzard.schema.derived import whole_record_column
 from blizzard.schema.formats import parse_formats
 from blizzard.tasks.policy import EVERY_COLUMN, Coercion, ParsePolicy, Unknown
 from blizzard.tasks.values import INTEGER_BITS
@@ -55,8 +56,11 @@ def _check_coercion(coercion: Coercion, given: frozenset[Coercion], data_type: D
 def _check_rename(policy: ParsePolicy, schema: DeltaSchema) -> None:
     if policy.rename is None or isinstance(policy.rename, str):
         return
+    whole = whole_record_column(schema["fields"])
     for source, name in policy.rename.items():
         key = f"schema.rename.{show_path(source)}"
+        if whole is not None:
+            raise ConfigError(f"{key}: the column {show_path([whole])} takes each record as it is; remove it")
         if problems := name_problems([name], source[:-1]):
             raise ConfigError(f"{key}: {problems[0]}")
         if policy.unknown is Unknown.REPORT:

@@ -11,6 +11,7 @@ from blizzard import native
 from blizzard.core.observed import FieldPath, Observations, smallest
 from blizzard.core.tally import Tally, tally
 from blizzard.schema import MAX_DEPTH, ColumnPath, DeltaSchema, DeltaType, decimal_digits
+from blizzard.schema.derived import whole_record_column
 from blizzard.schema.evolve import short_name
 from blizzard.schema.names import SNAKE, FieldNames
 from blizzard.tasks.parsed import FastBlock
@@ -27,12 +28,14 @@ class NativeReader:
     name = "native"
 
     def __init__(self, schema: DeltaSchema, policy: ParsePolicy, arrow_schema: pa.Schema) -> None:
+        whole = whole_record_column(schema["fields"])
         settings = native.Settings(
             json_in_strings=policy.json_in_strings,
             unknown=policy.unknown.value,
             rescue_values=policy.rescue_values,
             keeps_rest=policy.keeps_rest,
             exact_timestamps=policy.exact_timestamps,
+            whole_record=None if whole is None else arrow_schema.names.index(whole),
         )
         root = _describe(schema, True, (), policy)
         self._parser = native.make_parser(root, settings, MAX_DEPTH)

@@ -69,8 +69,8 @@ class ParsePolicy:
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:8]
 
     def coercions(self, path: ColumnPath, data_type: DeltaType) -> frozenset[Coercion]:
-        """Of this column. In a STRING column an empty text is a value, unless the column itself is named."""
+        """Of this column. In a STRING or VARIANT column an empty text is a value, unless the column itself is named."""
         general = self.coerce.get(EVERY_COLUMN, frozenset())
-        if data_type == "string":
+        if data_type in ("string", "variant"):
             general -= {Coercion.EMPTY_IS_NULL}
         return general | self.coerce.get(path, frozenset())

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from blizzard.core.kinds import LineKind
 from blizzard.errors import SchemaError
 from blizzard.schema import ColumnPath, DeltaSchema, DeltaType, decimal_digits, quote_name, show_column
+from blizzard.schema.derived import whole_record_column
 from blizzard.schema.formats import ISO, TIME_TYPES, parse_formats
 from blizzard.schema.names import FieldNames
 from blizzard.tasks.misfits import why_not
@@ -34,6 +35,7 @@ from blizzard.tasks.values import (
     to_string,
     to_text,
 )
+from blizzard.tasks.variant import NotHeld, encode_variant
 
 # The value of the column; None: its type cannot hold this.
 Convert: TypeAlias = Callable[[Any], Any]
@@ -60,6 +62,7 @@ class RecordReader:
         self._rescued: Rescued = []
         found = _Found(undeclared=self.undeclared, cut=self.cut, rescued=self._rescued)
         self._convert = _Converters(policy=self._policy, found=found).of_struct(schema, ())
+        self._whole = whole_record_column(schema["fields"])
 
     def read(self, line: bytes) -> Record:
         """The record on this line, which is not blank and has no newline. Raises `LineError`."""
@@ -69,7 +72,7 @@ class RecordReader:
         self.undeclared.clear()
         self.cut.clear()
         self._rescued.clear()
-        record: Record = self._convert(value)
+        record: Record = self._convert(value if self._whole is None else JsonObject([(self._whole, value)]))
         if self._rescues:
             record[RESCUED_COLUMN] = compact_json(JsonObject(self._rescued)) if self._rescued else None
         return record
@@ -175,6 +178,8 @@ class _Converters:
                 return double_of(coercions)
             case "binary":
                 return to_binary
+            case "variant":
+                return partial(_to_variant, path)
             case _:
                 raise _unreadable(data_type, path)
 
@@ -301,6 +306,13 @@ class _Converters:
             return list(entries.items())
 
         return convert
+
+
+def _to_variant(path: ColumnPath, value: Any) -> dict[str, bytes]:
+    try:
+        return encode_variant(value, path)
+    except NotHeld as error:
+        raise _Misfit(error.value, f"variant: {error.why}", error.path) from None
 
 
 _AS_SPELLED: dict[str, str] = {}

@@ -35,7 +35,8 @@ class Leaf:
 
     path: tuple[str, ...]
     type_name: str
-    parquet_column: int | None  # None for arrays and maps: their footers count elements, not rows
+    # None for arrays and maps, whose footers count elements and not rows, and for variants, which have two of them.
+    parquet_column: int | None
 
 
 def indexed_leaves(schema: DeltaSchema, limit: int = DEFAULT_INDEXED_COLUMNS) -> tuple[Leaf, ...]:
@@ -56,19 +57,19 @@ class _Counter:
 def _leaves(struct: Mapping[str, Any], prefix: tuple[str, ...], counter: _Counter) -> Iterator[Leaf]:
     for field in struct["fields"]:
         kind, path = field["type"], (*prefix, field["name"])
-        if isinstance(kind, str):
+        if isinstance(kind, str) and kind != "variant":
             yield Leaf(path=path, type_name=kind, parquet_column=counter.take(1))
-        elif kind["type"] == "struct":
+        elif kind != "variant" and kind["type"] == "struct":
             yield from _leaves(kind, path, counter)
         else:
             counter.take(_width(kind))
-            yield Leaf(path=path, type_name=kind["type"], parquet_column=None)
+            yield Leaf(path=path, type_name=kind if isinstance(kind, str) else kind["type"], parquet_column=None)
 
 
 def _width(kind: Any) -> int:
     """How many Parquet columns a type takes."""
     if isinstance(kind, str):
-        return 1
+        return 2 if kind == "variant" else 1
     match kind["type"]:
         case "struct":
             return sum(_width(field["type"]) for field in kind["fields"])
@@ -86,8 +87,8 @@ def file_stats(
 ) -> str:
     """The `stats` of one Add action.
 
-    `nested_nulls` counts the null arrays and maps, which no footer has. `long_texts` are the bounds that a footer
-    leaves out for their length: delta-rs's reader takes a missing bound for "no such row".
+    `nested_nulls` counts the null arrays, maps and variants, which no footer has. `long_texts` are the bounds that a
+    footer leaves out for their length: delta-rs's reader takes a missing bound for "no such row".
     """
     lows: dict[str, Any] = {}
     highs: dict[str, Any] = {}

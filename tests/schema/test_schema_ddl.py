@@ -63,6 +63,7 @@ def test_a_schema_with_every_shape_is_read_as_spark_reads_it() -> None:
         ("TIMESTAMP", "timestamp"),
         ("TIMESTAMP_LTZ", "timestamp"),
         ("TIMESTAMP_NTZ", "timestamp_ntz"),
+        ("VARIANT", "variant"),
         ("DECIMAL", "decimal(10,0)"),
         ("DEC(5)", "decimal(5,0)"),
         ("NUMERIC( 38 , 38 )", "decimal(38,38)"),
@@ -161,7 +162,7 @@ def test_sql_comments_and_line_ends_are_passed_over() -> None:
         ("id BOOL", "column id:", "write BOOLEAN"),
         ("id DATETIME", "column id:", "write TIMESTAMP"),
         ("id DOUBLE PRECISION", "column id:", "write DOUBLE"),
-        ("id VARIANT", "column id:", "write STRUCT<"),
+        ("id JSON", "column id:", "write VARIANT"),
         ("id INTERVAL DAY", "column id:", "write STRING"),
         ("id NOSUCH", "column id:", "BOOLEAN, TINYINT"),
         ("id `INT`", "column id:", "write id STRING"),
@@ -260,7 +261,7 @@ def test_ddl_is_written_on_one_line_with_backticks_only_where_needed() -> None:
     [
         (column("a", {"type": "array", "elementType": "long", "containsNull": False}), "NOT NULL"),
         (column("a", "long") | {"metadata": {"delta.columnMapping.id": 1}}, "delta.columnMapping.id"),
-        (column("a", "variant"), "VARIANT"),
+        (column("a", "interval"), "INTERVAL"),
         (column("a", {"type": "udt"}), "UDT"),
     ],
 )

@@ -121,7 +121,7 @@ _MAP = {"type": "map", "keyType": "string", "valueType": "long", "valueContainsN
         (struct(field("long", metadata=[])), "column a: metadata must be an object"),
         (struct(field("long", comment="x")), "column a: unknown key comment"),
         (struct(field("int")), "column a: 'int' .* write integer"),
-        (struct(field("variant")), "column a: 'variant' .* boolean, byte"),
+        (struct(field("object")), "column a: 'object' .* boolean, byte"),
         (struct(field("decimal(39,0)")), r"column a: 'decimal\(39,0\)' .* 38"),
         (struct(field(None)), "column a: its type must be"),
         (struct(field({"type": ["array"]})), "column a: its type must be"),

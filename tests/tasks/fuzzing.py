@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from blizzard.schema import ColumnPath, DeltaSchema, DeltaType
+from blizzard.schema.derived import whole_record_schema
 from blizzard.tasks.parse import RecordParser
 from blizzard.tasks.policy import EVERY_COLUMN, Coercion, ParsePolicy, Unknown
 from tests.tasks.contract import by_parser, by_reference
@@ -35,6 +36,11 @@ SCHEMAS = [
     _struct(_field("a", _map(_array("string", False))), _field("b", _array(_map("short", False)))),
     _struct(_field("a", "short", False), _field("aB", "string"), _field("é", _array("timestamp"))),
 ]
+# Chosen by a byte of their own, so that what the corpus holds keeps its meaning.
+_WITH_VARIANTS = {
+    250: whole_record_schema(),
+    251: _struct(_field("a", "variant"), _field("b", _array("variant")), _field("aB", _map("variant", False))),
+}
 _FORMATS: list[dict[ColumnPath, tuple[str, ...]]] = [
     {},
     {("a",): ("epoch_ms", "iso"), ("b",): ("epoch_s",), ("c",): ("%d/%m/%Y", "iso")},
@@ -47,7 +53,7 @@ _COERCE = [frozenset({coercion}) for coercion in Coercion] + [frozenset(Coercion
 def case_of(data: bytes) -> tuple[DeltaSchema, ParsePolicy, bytes]:
     """Five bytes choose, the rest is the block."""
     which, flags, formats, coerce, rename = data[:5].ljust(5, b"\0")
-    schema = SCHEMAS[which % len(SCHEMAS)]
+    schema = _WITH_VARIANTS.get(which) or SCHEMAS[which % len(SCHEMAS)]
     unknown = list(Unknown)[flags & 3]
     coercions = _COERCE[coerce % len(_COERCE)]
     has_times = schema is SCHEMAS[1]

@@ -146,7 +146,7 @@ FRAGMENTS = [
 ]
 PRIMITIVES = [
     *("byte", "short", "integer", "long", "float", "double", "boolean", "string", "binary", "date", "timestamp"),
-    *("timestamp_ntz", "decimal(10,2)", "decimal(38,0)", "decimal(38,18)", "decimal(3,3)"),
+    *("timestamp_ntz", "decimal(10,2)", "decimal(38,0)", "decimal(38,18)", "decimal(3,3)", "variant"),
 ]
 GOOD: dict[str, list[str]] = {
     "boolean": ["true", "false"],

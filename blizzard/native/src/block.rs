@@ -141,7 +141,10 @@ impl BlockParser {
     #[inline(always)]
     fn read_line(&mut self, cursor: &mut Cursor<'_>, start: usize, is_utf8: bool, row: usize) -> Res {
         self.line.begin();
-        self.line.object(cursor, &mut self.fields, row, 1)?;
+        match self.line.policy.whole_record {
+            None => self.line.object(cursor, &mut self.fields, row, 1)?,
+            Some(index) => self.line.whole(cursor, &mut self.fields, row, index)?,
+        }
         cursor.skip_space();
         if cursor.peek() != b'\n' || !(is_utf8 || simdutf8::basic::from_utf8(cursor.since(start)).is_ok()) {
             return Err(crate::cursor::Stop::Doubt);

@@ -12,6 +12,7 @@ use arrow_schema::DataType;
 use crate::cursor::{Res, Stop};
 use crate::fields::Fields;
 use crate::times::Format;
+use crate::variant::Variants;
 
 /// Up to so many keys of a map are compared one by one.
 const FEW_KEYS: usize = 16;
@@ -54,6 +55,7 @@ pub enum Values {
     Struct(Box<Fields>),
     List { offsets: Offsets, element: Box<Column> },
     Map { offsets: Offsets, keys: Bytes, value: Box<Column> },
+    Variant(Box<Variants>),
 }
 
 /// Appends one value. A failure to get memory is doubt, not the end of the process.
@@ -115,6 +117,7 @@ impl Column {
             Values::Text(bytes) | Values::Binary(bytes) => bytes.offsets.repeat(more)?,
             Values::Struct(_) => {} // its columns are filled in when they are next written
             Values::List { offsets, .. } | Values::Map { offsets, .. } => offsets.repeat(more)?,
+            Values::Variant(variants) => variants.pad(more)?,
         }
         self.len = len;
         Ok(())
@@ -136,6 +139,7 @@ impl Column {
             Values::Boolean(bits) => bits.truncate(rows),
             Values::Text(bytes) | Values::Binary(bytes) => bytes.truncate(rows),
             Values::Struct(fields) => fields.truncate(rows),
+            Values::Variant(variants) => variants.truncate(rows),
             Values::List { offsets, element } => element.truncate(offsets.truncate(rows)),
             Values::Map { offsets, keys, value } => {
                 let entries = offsets.truncate(rows);
@@ -164,6 +168,7 @@ impl Column {
                 builder.add_buffer(bytes.offsets.taken()).add_buffer(taken(&mut bytes.data))
             }
             Values::Struct(fields) => builder.child_data(fields.finish(rows)?),
+            Values::Variant(variants) => builder.child_data(variants.finish(rows)),
             Values::List { offsets, element } => {
                 let elements = offsets.last();
                 builder.add_buffer(offsets.taken()).add_child_data(element.finish(elements)?)
@@ -192,7 +197,7 @@ fn entries(map: &DataType, count: usize, keys: &mut Bytes, value: &mut Column) -
 }
 
 /// The values as a buffer. A vector of the same capacity takes their place: the next block will need as much.
-fn taken<T: arrow_buffer::ArrowNativeType>(values: &mut Vec<T>) -> Buffer {
+pub fn taken<T: arrow_buffer::ArrowNativeType>(values: &mut Vec<T>) -> Buffer {
     let mut next = Vec::new();
     // Without memory the next block grows its vectors as it goes.
     _ = next.try_reserve_exact(values.len());
@@ -218,7 +223,7 @@ impl Offsets {
         self.0.last().map_or(0, |&end| end as usize)
     }
 
-    fn repeat(&mut self, times: usize) -> Res {
+    pub fn repeat(&mut self, times: usize) -> Res {
         let last = self.last() as i32;
         reserve(&mut self.0, times)?;
         self.0.resize(self.0.len() + times, last);
@@ -231,7 +236,7 @@ impl Offsets {
         self.last()
     }
 
-    fn taken(&mut self) -> Buffer {
+    pub fn taken(&mut self) -> Buffer {
         let buffer = taken(&mut self.0);
         self.0.push(0);
         buffer
@@ -256,10 +261,10 @@ impl Bytes {
     }
 
     pub fn last(&self) -> &[u8] {
-        self.get(self.len() - 1)
+        self.get(self.rows() - 1)
     }
 
-    fn len(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.offsets.0.len() - 1
     }
 
@@ -269,7 +274,7 @@ impl Bytes {
 
     /// Whether two of the values from this row on are equal.
     pub fn repeat_from(&self, start: usize) -> bool {
-        let rows = start..self.len();
+        let rows = start..self.rows();
         if rows.len() > FEW_KEYS {
             let mut seen = HashSet::with_capacity(rows.len());
             return !rows.into_iter().all(|row| seen.insert(self.get(row)));

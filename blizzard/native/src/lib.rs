@@ -18,3 +18,4 @@ pub mod schema;
 pub mod text;
 pub mod times;
 pub mod undeclared;
+pub mod variant;

@@ -22,6 +22,7 @@ struct Settings {
     rescue_values: bool,
     keeps_rest: bool,
     exact_timestamps: bool,
+    whole_record: Option<u32>,
 }
 
 /// Reads blocks of one schema under one policy. For one thread at a time.
@@ -74,6 +75,7 @@ impl Parser {
             rescue_values: settings.rescue_values,
             keeps_rest: settings.keeps_rest,
             exact_timestamps: settings.exact_timestamps,
+            whole_record: settings.whole_record,
         };
         let (parser, timestamps) = make_parser(&root, policy, deepest)
             .ok_or_else(|| PyValueError::new_err("the schema or a format is not one that this module knows"))?;

@@ -27,6 +27,8 @@ pub struct Policy {
     pub rescue_values: bool,
     pub keeps_rest: bool,
     pub exact_timestamps: bool,
+    /// The column that takes the record itself, if there is one.
+    pub whole_record: Option<u32>,
 }
 
 impl Policy {
@@ -71,6 +73,19 @@ impl Line {
         self.undeclared.take_back(before.undeclared);
         self.rescue.take_back(before.rescue);
         self.cut.truncate(before.cut);
+    }
+
+    /// The object at the cursor as the value of one column.
+    pub fn whole(&mut self, cursor: &mut Cursor<'_>, fields: &mut Fields, row: usize, index: u32) -> Res {
+        fields.begin_object();
+        let column = fields.columns.get_mut(index as usize).ok_or(Stop::Doubt)?;
+        column.pad_to(row)?;
+        if cursor.peek() != b'{' {
+            return Err(Stop::Doubt);
+        }
+        self.value(cursor, column, 0)?;
+        fields.is_first(index);
+        fields.end_object()
     }
 
     /// The object at the cursor as the row with this number.
@@ -186,6 +201,7 @@ impl Line {
             Values::Struct(_) | Values::List { .. } | Values::Map { .. } => {
                 return self.nested(cursor, column, depth);
             }
+            Values::Variant(variants) => variants.read(cursor, depth)?,
             _ => self.other_scalar(cursor, column)?,
         }
         column.mark_valid()

@@ -10,11 +10,12 @@ use crate::fields::{Fields, Names};
 use crate::record::Policy;
 use crate::times::parse_format;
 use crate::undeclared::Undeclared;
+use crate::variant;
 
 /// A column, or what an array or a map holds. Python makes these from a Delta schema and a policy.
 #[derive(Debug, Clone, Default, pyo3::FromPyObject)]
 pub struct Node {
-    /// `long`, `string`, …, `struct`, `array`, `map`.
+    /// `long`, `string`, …, `variant`, `struct`, `array`, `map`.
     pub kind: String,
     pub nullable: bool,
     pub precision: u8,
@@ -73,6 +74,7 @@ impl Maker {
             "struct" => self.of_struct(node)?,
             "array" => self.of_array(node)?,
             "map" => self.of_map(node)?,
+            "variant" => (variant::data_type(), Values::Variant(Box::default())),
             _ => return None,
         };
         let mut column = Column::new(data_type, node.nullable, values);
