@@ -22,15 +22,16 @@ def reading_of(begun: RecordsRead | None, known: LedgerEntry | None) -> tuple[st
     return None if last is None else (last.framing, last.encoding)
 
 
-def find_framing(assembly: Assembly, table: DeltaRsTable, position: Position, file: SourceFile) -> str:
-    """How a run that begins with this file would count its records."""
+def find_reading(assembly: Assembly, table: DeltaRsTable, position: Position, file: SourceFile) -> tuple[str, str]:
+    """How a run that begins with this file would read it: framing and encoding."""
     setting = framing_of_pipeline(assembly.config.source.framing, position.framing)
     schema = layout_of_table(assembly.config, table).record_schema
     piece = Slice(path=file.path, size_bytes=file.size_bytes, etag=file.etag, from_record=0)
     try:
-        with open_stream(assembly.request.source_location.store, piece, assembly.config.source.compression) as stream:
+        store, source = assembly.request.source_location.store, assembly.config.source
+        with open_stream(store, piece, source.compression, source.encoding) as stream:
             columns = [field["name"] for field in schema["fields"]]
-            return open_records(stream, setting, block_bytes=LOOK_BYTES, columns=columns).framing
+            return open_records(stream, setting, block_bytes=LOOK_BYTES, columns=columns).framing, stream.reading
     except UnreadableSource as e:
         raise BadFile(
             f"{file.path}: {e}. So nobody can say which of its records is meant, and nothing was changed. Make it"

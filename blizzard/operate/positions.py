@@ -21,7 +21,7 @@ from blizzard.core.recover import Fresh
 from blizzard.core.types import SourceFile, find_file
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError, Refused
-from blizzard.operate.framings import find_framing, reading_of
+from blizzard.operate.framings import find_reading, reading_of
 from blizzard.run.assemble import Assembly
 from blizzard.run.clock import SystemClock
 from blizzard.run.commit import Committing, new_batch_id, new_run_id
@@ -53,7 +53,7 @@ def plan_reset(assembly: Assembly, table: DeltaRsTable, path: str, from_record: 
     begun = before.marks.in_progress_of(path)
     framing, encoding = LINES, UTF8
     if from_record:
-        framing, encoding = reading_of(begun, known) or (find_framing(assembly, table, before, file), UTF8)
+        framing, encoding = reading_of(begun, known) or find_reading(assembly, table, before, file)
     progress = RecordsRead(
         records=from_record, size_bytes=file.size_bytes, etag=file.etag, framing=framing, encoding=encoding
     )

@@ -101,7 +101,7 @@ def _refuse_records_in_a_frame(root: Seen, hints: Hints) -> None:
     raise SchemaError(
         f"a line holds an object of objects under keys that are data ({json.dumps(key)} and {len(root.fields) - 1:,}"
         f" more): those objects are the records, and no framing reads them. Make a line of each, with its key:"
-        f" jq -c 'to_entries[] | {{key: .key}} + .value' FILE. To keep the line as one row, give a schema or hints."
+        f" jq -c 'to_entries[] | {{key, value}}' FILE. To keep the line as one row, give a schema or hints."
     )
 
 

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import AbstractContextManager
 
+from blizzard.core.compression import encoding_in
 from blizzard.core.framing import LINES
+from blizzard.core.kinds import Kind
 from blizzard.core.types import Slice
-from blizzard.source.decode import ByteStream, DecodedStream, open_stream
+from blizzard.source.decode import ByteStream, DecodedStream, UnreadableSource, open_stream
 from blizzard.source.framing import Records, open_records
 from blizzard.tasks.spec import TaskSpec
 
 
 def open_piece(spec: TaskSpec, piece: Slice) -> AbstractContextManager[DecodedStream]:
     """In the encoding that its first records were read in, if records of it were read before."""
-    return open_stream(spec.source, piece, spec.compression, piece.encoding if piece.from_record else spec.encoding)
+    encoding = encoding_in(piece.encoding) if piece.from_record else spec.encoding
+    return open_stream(spec.source, piece, spec.compression, encoding)
+
+
+def check_reading(stream: DecodedStream, piece: Slice) -> None:
+    """Raises if the records that are committed were counted in a text that was decoded in another way."""
+    if piece.from_record and stream.reading != piece.encoding:
+        raise UnreadableSource(
+            Kind.WRONG_COMPRESSION,
+            f"its first {piece.from_record} records were read as {piece.encoding}, and now it is {stream.reading}: an"
+            f" older release took its bytes for lines, all of them bad. To read it from its beginning: blizzard"
+            f" checkpoint reset --file {shlex.quote(piece.path)} --from-record 0 --yes",
+        )
 
 
 def records_of(spec: TaskSpec, stream: ByteStream, piece: Slice) -> Records:

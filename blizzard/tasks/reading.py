@@ -24,7 +24,7 @@ from blizzard.source.frames import siblings_of
 from blizzard.source.lines import Block, Positions, ShorterThanBefore
 from blizzard.store import open_store
 from blizzard.tasks.ahead import Parse, ReadAhead, parse_block
-from blizzard.tasks.framed import counted_in, open_piece, records_of
+from blizzard.tasks.framed import check_reading, counted_in, open_piece, records_of
 from blizzard.tasks.layout import BatchStamp, RowOrigin, UnusableOrigin, check_path, complete_table
 from blizzard.tasks.parse import RecordParser
 from blizzard.tasks.parsed import BadLine, ParsedBlock
@@ -173,8 +173,9 @@ class Reading:
         self, stream: DecodedStream, progress: _Progress
     ) -> AbstractContextManager[Iterator[tuple[Block, Parse | None]]]:
         """The blocks, with the way to the rows of those that others parse."""
+        check_reading(stream, progress.piece)
         records = records_of(self._spec, stream, progress.piece)
-        progress.framing, progress.encoding = records.framing, stream.encoding
+        progress.framing, progress.encoding = records.framing, stream.reading
         blocks = records.blocks(max_record_bytes=self._spec.max_record_bytes, skip=progress.piece.from_record)
         if len(self._parsers) == 1:
             return nullcontext((block, None) for block in blocks)
