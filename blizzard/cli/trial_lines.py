@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from blizzard.core.framing import LINES
 from blizzard.core.lists import count, some
 from blizzard.run.reasons import NO_SETTING
 
@@ -19,6 +20,10 @@ def trial_lines(facts: Mapping[str, Any]) -> Iterator[str]:
 
 def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "records", count(facts["records"], "record") + _how_many(facts)
+    if framings := [f"{count(n, 'file')} as {name}" for name, n in facts["framings"].items() if name != LINES]:
+        yield "framing", f"not one record a line: {some(framings, _SHOWN_NAMES)}"
+    if facts["sibling_fields"]:
+        yield "siblings", f"beside the arrays, read by nothing: {some(list(facts['sibling_fields']), _SHOWN_NAMES)}"
     yield "rows", f"{facts['rows']:,}"
     yield "bad", f"{facts['bad']:,}"
     reasons = facts["bad_reasons"]

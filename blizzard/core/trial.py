@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from blizzard.core.compression import NONE, compression_by_name
 from blizzard.core.observed import FieldPath
 from blizzard.core.types import BatchResult, Slice, TaskReport
-
-_COMPRESSED = (".gz", ".gzip", ".zst", ".zstd", ".bz2", ".xz")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +38,7 @@ class Trial:
 
 def growth_of(slices: Sequence[Slice], reports: Sequence[TaskReport]) -> float | None:
     """How many bytes of JSON one stored byte is. None: the files are compressed, and none was read to its end."""
-    if not any(piece.path.lower().endswith(_COMPRESSED) for piece in slices):
+    if all(compression_by_name(piece.path) == NONE for piece in slices):
         return 1.0
     read = stored = 0
     for report in reports:

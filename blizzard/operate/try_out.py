@@ -9,6 +9,7 @@ from typing import Any
 
 from blizzard.config.request import RequestForFiles
 from blizzard.core.events import Emit, unheard
+from blizzard.core.framing import framing_of_pipeline
 from blizzard.core.kinds import Kind
 from blizzard.core.reasons import explain
 from blizzard.core.trial import Trial
@@ -39,7 +40,8 @@ def try_files(request: RequestForFiles, *, max_records: int | None, rows: int, e
     policy = parse_policy(config)  # report a mistake before anything is read
     layout = layout_of_new_table(config, request.schema or _infer(assembly, files))
     spec = assembly.task_spec(layout, pipeline="try", run_id="try", table=None)
-    slices = [Slice(path=f.path, size_bytes=f.size_bytes, etag=f.etag, from_record=0) for f in files]
+    framing = framing_of_pipeline(config.source.framing, None)
+    slices = [Slice(path=f.path, size_bytes=f.size_bytes, etag=f.etag, from_record=0, framing=framing) for f in files]
     trial = assembly.try_out(spec, slices, max_records=max_records, rows=rows)
     advisor = Advisor(rescues=config.bad_records.policy == "rescue", gives_schema=request.schema is not None)
     return Tried(

@@ -3,6 +3,7 @@ would take it, and how the schema fits the records. Decides nothing."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -39,6 +40,8 @@ def trial_facts(trial: Trial, schema: DeltaSchema, *, advisor: Advisor, rename: 
         "blank": sum(s.blank for s in result.slices),
         "files": len(result.slices),
         "read_all": trial.is_whole,
+        "framings": dict(Counter(s.framing for s in result.slices if s.to_record)),
+        "sibling_fields": _named(result.siblings),
         "bad_reasons": _bad_reasons(result, advisor),
         "bad_files": {s.path: s.broken for s in result.slices if s.broken is not None},
         "unreadable_files": result.unreadable | dict.fromkeys(result.changed, "changed after it was listed"),

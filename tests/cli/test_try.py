@@ -203,3 +203,18 @@ def test_it_needs_no_java_no_spark_and_no_table(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "3 records of 1 file" in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["a.ndjson"]
+
+
+def test_files_that_are_not_one_record_a_line_are_read_as_a_run_would(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    write(tmp_path / "a.json", b'{"Records":[{"id":1},\n{"id":2}],"region":"eu"}')
+    write(tmp_path / "b.json", b'{"id":3}{"id":4}')
+    write(tmp_path / "c.json", b'{"id":5}\n')
+    code, found = tried(capfd, str(tmp_path))
+    assert (code, found["rows"], found["bad"]) == (0, 5, 0)
+    assert found["framings"] == {"array:Records": 1, "concatenated": 1, "lines": 1}
+    assert found["sibling_fields"] == {"region": 1}
+    _, out, _ = call(capfd, "try", str(tmp_path))
+    assert "framing     not one record a line: 1 file as array:Records, 1 file as concatenated\n" in out
+    assert "siblings    beside the arrays, read by nothing: region\n" in out
