@@ -18,7 +18,7 @@ import pyarrow as pa
 from blizzard.core.kinds import Kind
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, Cores, TaskReport
 from blizzard.errors import BlizzardError, ConfigError, Temporary, failure_to_write
-from blizzard.schema import DeltaSchema
+from blizzard.schema import DeltaSchema, holds_variant
 from blizzard.schema.fit import fingerprint
 from blizzard.spark.cores import CORE_SETTINGS, cores_of, cores_per_task, slots_to_come
 from blizzard.spark.gone import spark_gone
@@ -65,7 +65,8 @@ class SparkIngestor:
 
     def start(self) -> int:
         spark = self._session.get()
-        require_variant(spark.version, self._spec.layout.schema)
+        if holds_variant(self._spec.layout.schema):
+            require_variant(spark.version)  # under Connect the server is asked for it
         if self._slots is None and _context(spark) is None:
             self._slots = default_slots(spark)  # it runs a Spark job on the server, so only once
         return self._slots or default_slots(spark)

@@ -21,7 +21,6 @@ from urllib.parse import urlsplit
 
 from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError, Temporary, connect_without_jvm
-from blizzard.schema import DeltaSchema, holds_variant
 from blizzard.spark.archive import OPTIONS, NoArchive, find_archive, java_option, jvm_for
 from blizzard.spark.gone import end_without_waiting, is_gone, keep_quiet_about_its_end, raise_if_gone
 from blizzard.spark.java import check_java_after_failure, require_java
@@ -196,9 +195,9 @@ def require_spark(version: str) -> None:
         )
 
 
-def require_variant(version: str, schema: DeltaSchema) -> None:
-    """Raises if the table has a VARIANT column, which this Spark could not read back."""
-    if _numbers(version) < SPARK_WITH_VARIANT and holds_variant(schema):
+def require_variant(version: str) -> None:
+    """Raises if this Spark could not read back the VARIANT column that the table has."""
+    if _numbers(version) < SPARK_WITH_VARIANT:
         raise ConfigError(
             f"the table has a VARIANT column, which Spark {version} cannot read: Spark 4 can. Run on Spark 4, or make a"
             f" table without --variant and VARIANT columns.",

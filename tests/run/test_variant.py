@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,12 @@ from blizzard.errors import ConfigError, Temporary
 from blizzard.run.clock import SystemClock
 from blizzard.schema.ddl import parse_ddl
 from blizzard.schema.derived import whole_record_schema
+from blizzard.schema.layout import apply_layout
+from blizzard.spark.ingestor import SparkIngestor
 from blizzard.spark.session import require_variant
 from tests.flows.shell import Shell
 from tests.ingesting import write
+from tests.tasks.specs import make_spec
 from tests.tasks.variants import decode
 
 RECORDS: list[dict[str, Any]] = [
@@ -170,13 +174,27 @@ def test_a_table_cannot_be_partitioned_by_a_variant(shell: Shell) -> None:
     assert not shell.table.exists()
 
 
-def test_spark_that_has_no_variants_is_refused_by_name() -> None:
-    require_variant("3.5.9", parse_ddl("id BIGINT, s STRUCT<a: ARRAY<STRING>>"))
-    require_variant("4.0.0", whole_record_schema())
-    for schema in whole_record_schema(), parse_ddl("a MAP<STRING, VARIANT>"), parse_ddl("s STRUCT<a: ARRAY<VARIANT>>"):
-        with pytest.raises(ConfigError, match=r"Spark 3\.5\.9 cannot read: Spark 4 can\. Run on Spark 4, or") as caught:
-            require_variant("3.5.9", schema)
-        assert caught.value.kind == "spark_version"
+@dataclass(frozen=True)
+class OldSession:
+    """A session of Spark 3.5, as far as it is looked at."""
+
+    version: str = "3.5.9"
+
+    def get(self) -> Any:
+        return self
+
+
+@pytest.mark.parametrize("ddl", ["a MAP<STRING, VARIANT>", "s STRUCT<a: ARRAY<VARIANT>>", None])
+def test_spark_that_has_no_variants_is_refused_by_name_before_a_table_is_made(tmp_path: Path, ddl: str | None) -> None:
+    schema = whole_record_schema() if ddl is None else parse_ddl(ddl)
+    session: Any = OldSession()
+    ingestor = SparkIngestor(session, make_spec(tmp_path, layout=apply_layout(schema)), slots=1)
+    with pytest.raises(ConfigError, match=r"Spark 3\.5\.9 cannot read: Spark 4 can\. Run on Spark 4, or") as caught:
+        ingestor.start()
+    assert caught.value.kind == "spark_version"
+    plain = make_spec(tmp_path, layout=apply_layout(parse_ddl("s STRUCT<a: ARRAY<STRING>>")))
+    assert SparkIngestor(session, plain, slots=1).start() == 1
+    require_variant("4.0.0")
 
 
 def test_two_drivers_that_make_the_table_in_two_ways_at_once_do_not_both_go_on(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@
 pub mod block;
 pub mod columns;
 pub mod cursor;
+pub mod dictionary;
 pub mod fields;
 pub mod frame;
 mod frame_python;

@@ -2,22 +2,17 @@
 //!
 //! The bytes are those of the reference, `blizzard.tasks.variant`. What that would refuse is doubt here.
 
-use std::collections::HashMap;
-
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field};
 
 use crate::columns::{Bytes, push, reserve, taken};
-use crate::cursor::{Cursor, MAX_DEPTH, Number, Res, Stop, Text};
+use crate::cursor::{Cursor, MAX_DEPTH, Number, Res, Stop};
+use crate::dictionary::Names;
 use crate::numbers::double;
 use crate::text::{append, decoded};
 
 /// Spark 4.1 reads no larger one.
 const MAX_BYTES: usize = 128 << 20;
-/// Names are remembered from record to record up to these limits.
-const MAX_NAMES: usize = 10_000;
-const MAX_NAME_BYTES: usize = 4 << 20;
-const NONE: u32 = u32::MAX;
 
 /// The kind of a value is in the low two bits of its first byte.
 const SHORT_TEXT: u8 = 1;
@@ -33,7 +28,6 @@ const DOUBLE: u8 = 7 << 2;
 const DECIMALS: [(u8, usize, usize); 3] = [(8 << 2, 4, 9), (9 << 2, 8, 18), (10 << 2, 16, MAX_DIGITS)];
 const MAX_DIGITS: usize = 38;
 const LONG_TEXT: u8 = 16 << 2;
-const VERSION: u8 = 1;
 
 #[derive(Default)]
 pub struct Variants {
@@ -41,7 +35,7 @@ pub struct Variants {
     value: Bytes,
     names: Names,
     /// Of the objects around the value that is being read.
-    fields: Vec<Field32>,
+    fields: Vec<Member>,
     /// Of the arrays around it: where their elements begin.
     elements: Vec<u32>,
     scratch: Vec<u8>,
@@ -49,7 +43,7 @@ pub struct Variants {
 
 /// A member of an object: the first bytes of its name, the name's number, and where the value begins.
 #[derive(Clone, Copy)]
-struct Field32 {
+struct Member {
     prefix: u64,
     name: u32,
     offset: u32,
@@ -123,7 +117,7 @@ impl Variants {
                 let name = self.names.read(cursor, &mut self.scratch)?;
                 cursor.colon()?;
                 let offset = (self.value.data.len() - start) as u32;
-                push(&mut self.fields, Field32 { prefix: self.names.known[name as usize].prefix, name, offset })?;
+                push(&mut self.fields, Member { prefix: self.names.known[name as usize].prefix, name, offset })?;
                 self.any(cursor, depth)?;
                 if !cursor.has_next(b'}')? {
                     break;
@@ -135,13 +129,13 @@ impl Variants {
 
     fn end_object(&mut self, start: usize, first: usize) -> Res {
         let (fields, known) = (&mut self.fields[first..], &self.names.known);
-        let text = |field: &Field32| &known[field.name as usize].text;
+        let text = |field: &Member| &known[field.name as usize].text;
         fields.sort_unstable_by(|one, other| one.prefix.cmp(&other.prefix).then_with(|| text(one).cmp(text(other))));
         if fields.windows(2).any(|pair| pair[0].name == pair[1].name) {
             return Err(Stop::Doubt); // a repeated key
         }
         let (count, size) = (fields.len(), self.value.data.len() - start);
-        let id = |field: &Field32| known[field.name as usize].id as usize;
+        let id = |field: &Member| known[field.name as usize].id as usize;
         let id_width = width(fields.iter().map(id).max().unwrap_or(0));
         let (is_large, offset_width) = (count > 0xff, width(size));
         let header = (u8::from(is_large) << 4 | (id_width as u8 - 1) << 2 | (offset_width as u8 - 1)) << 2 | OBJECT;
@@ -193,7 +187,7 @@ fn enter(cursor: &mut Cursor<'_>, depth: u32) -> Res {
 }
 
 /// The bytes of an unsigned integer, at least one.
-fn width(number: usize) -> usize {
+pub fn width(number: usize) -> usize {
     match number {
         0..=0xff => 1,
         0x100..=0xffff => 2,
@@ -203,9 +197,9 @@ fn width(number: usize) -> usize {
 }
 
 /// Room for a header before what has just been written.
-struct Gap<'a>(&'a mut [u8]);
+pub struct Gap<'a>(&'a mut [u8]);
 
-fn open_gap(out: &mut Vec<u8>, start: usize, room: usize) -> Res<Gap<'_>> {
+pub fn open_gap(out: &mut Vec<u8>, start: usize, room: usize) -> Res<Gap<'_>> {
     let end = out.len();
     if end - start + room > u32::MAX as usize / 2 {
         return Err(Stop::Doubt); // offsets are kept in 32 bits
@@ -217,7 +211,7 @@ fn open_gap(out: &mut Vec<u8>, start: usize, room: usize) -> Res<Gap<'_>> {
 }
 
 impl Gap<'_> {
-    fn put(&mut self, number: usize, width: usize) {
+    pub fn put(&mut self, number: usize, width: usize) {
         let (here, rest) = std::mem::take(&mut self.0).split_at_mut(width);
         here.copy_from_slice(&number.to_le_bytes()[..width]);
         self.0 = rest;
@@ -285,120 +279,6 @@ fn write_double(number: Number<'_>, out: &mut Vec<u8>) -> Res {
     let value = double(number).map_err(|_| Stop::Doubt)?;
     push(out, DOUBLE)?;
     append(out, &value.to_le_bytes())
-}
-
-/// The names of members, known from record to record, and the dictionary of the record that is being read.
-struct Names {
-    known: Vec<Known>,
-    by_text: HashMap<Box<[u8]>, u32>,
-    bytes: usize,
-    record: u64,
-    /// The names of this record, in the order in which it has them.
-    dictionary: Vec<u32>,
-    before: u32,
-    first: u32,
-    /// The dictionary that was written last, and its bytes.
-    written: (Vec<u32>, Vec<u8>),
-}
-
-struct Known {
-    text: Box<[u8]>,
-    quoted: Box<[u8]>,
-    prefix: u64,
-    /// The last record that had it, and its place in the dictionary of that record.
-    record: u64,
-    id: u32,
-    /// The name that came after it the last time.
-    next: u32,
-}
-
-impl Default for Names {
-    fn default() -> Self {
-        let (known, by_text, dictionary, written) = (vec![], HashMap::new(), vec![], (vec![], vec![]));
-        Names { known, by_text, bytes: 0, record: 0, dictionary, before: NONE, first: NONE, written }
-    }
-}
-
-impl Names {
-    fn begin_record(&mut self) {
-        if self.known.len() > MAX_NAMES || self.bytes > MAX_NAME_BYTES {
-            *self = Names { record: self.record, ..Names::default() };
-        }
-        self.record += 1;
-        self.dictionary.clear();
-        self.before = NONE;
-    }
-
-    /// Reads a name and finds its number among the known ones.
-    #[inline(always)]
-    fn read(&mut self, cursor: &mut Cursor<'_>, scratch: &mut Vec<u8>) -> Res<u32> {
-        let guess = self.known.get(self.before as usize).map_or(self.first, |known| known.next);
-        let name = match self.known.get(guess as usize) {
-            Some(known) if cursor.quoted(&known.quoted).is_some() => guess,
-            _ => {
-                let text = cursor.string()?;
-                let name = self.find(text, scratch)?;
-                match self.known.get_mut(self.before as usize) {
-                    Some(before) => before.next = name,
-                    None => self.first = name,
-                }
-                name
-            }
-        };
-        self.before = name;
-        let known = &mut self.known[name as usize];
-        if known.record != self.record {
-            (known.record, known.id) = (self.record, self.dictionary.len() as u32);
-            push(&mut self.dictionary, name)?;
-        }
-        Ok(name)
-    }
-
-    fn find(&mut self, text: Text<'_>, scratch: &mut Vec<u8>) -> Res<u32> {
-        let name = decoded(text, scratch)?;
-        if let Some(&number) = self.by_text.get(name) {
-            return Ok(number);
-        }
-        let mut prefix = [0; 8];
-        let size = name.len().min(8);
-        prefix[..size].copy_from_slice(&name[..size]);
-        let number = self.known.len() as u32;
-        let quoted = [b"\"", text.raw, b"\""].concat().into(); // as it is written, escapes and all
-        let prefix = u64::from_be_bytes(prefix);
-        push(&mut self.known, Known { text: name.into(), quoted, prefix, record: 0, id: 0, next: NONE })?;
-        self.by_text.insert(name.into(), number);
-        self.bytes += name.len();
-        Ok(number)
-    }
-
-    /// Appends the dictionary of the record. Most records have that of the record before.
-    fn write(&mut self, out: &mut Vec<u8>) -> Res {
-        if self.dictionary != self.written.0 || self.written.1.is_empty() {
-            self.written.0.clone_from(&self.dictionary);
-            self.written.1 = self.encoded()?;
-        }
-        append(out, &self.written.1)
-    }
-
-    fn encoded(&self) -> Res<Vec<u8>> {
-        let texts = || self.dictionary.iter().map(|&name| &self.known[name as usize].text);
-        let (count, size) = (self.dictionary.len(), texts().map(|text| text.len()).sum::<usize>());
-        let width = width(size.max(count));
-        let mut out = Vec::new();
-        let room = 1 + (count + 2) * width;
-        reserve(&mut out, room + size)?;
-        let mut gap = open_gap(&mut out, 0, room)?;
-        gap.put(usize::from(VERSION | (width as u8 - 1) << 6), 1);
-        gap.put(count, width);
-        gap.put(0, width);
-        let mut end = 0;
-        for text in texts() {
-            end += text.len();
-            gap.put(end, width);
-        }
-        texts().for_each(|text| out.extend_from_slice(text));
-        Ok(out)
-    }
 }
 
 #[cfg(test)]
