@@ -298,6 +298,7 @@ class Assembly:
             rejects_overflow=config.quarantine.overflow == "reject",
             scan_commits=config.checkpoint.scan_commits,
             start_from=self.request.start_from,
+            since_ms=self.request.source_location.since_ms,
             reads_again=self.request.reads_again,
             max_batches=self.request.max_batches,
             max_inflight=config.limits.max_inflight,

@@ -54,10 +54,11 @@ def carry_out(assembly: Assembly, opened: Opened, *, run_id: str, stop: StopRequ
     stop, started, has_failed = stop or NeverStop(), time.monotonic(), True
     assembly = assembly.on(opened.table, opened.pipeline)
     source = assembly.request.source_location
+    filters = [f"{key} {value}" for key, value in filters_shown(source.identity).items()]
     assembly.emit(
         Began(
             pipeline=opened.pipeline,
-            source=f"{source.identity.root} ({source.pattern})",
+            source=f"{source.identity.root} ({', '.join([source.pattern, *filters])})",
             table=assembly.request.table_shown,
             run_id=run_id,
         )

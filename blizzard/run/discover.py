@@ -98,6 +98,7 @@ def discover(
 ) -> Discovered:
     """`whole` is a listing of everything, if there is one already; its names were checked."""
     position, policy = start.position, settings.late
+    _check_date(position, settings)
     scope = plan_listing(position, policy, now_ms=ports.source.now_ms())
     began = time.monotonic()
     listed = whole or _look(ports, scope)
@@ -152,6 +153,16 @@ def _check_names(ports: Ports, settings: RunSettings, listed: Listed, *, has_beg
     elif not listed.files and listed.is_full:
         ports.emit(Warned(message=_nothing_listed(listed)))
     check_start_from(settings.start_from, listed.files)
+
+
+def _check_date(position: Position, settings: RunSettings) -> None:
+    """Raises if a person has moved the date that the pipeline begins at since this run has looked for it. That can be
+    only where the run begins again from a newer version of the log."""
+    if position.begun.since_ms != settings.since_ms:
+        raise Refused(
+            "what the pipeline reads was changed while this run began. Nothing was read. Run again.",
+            kind=Kind.POSITION_CHANGED,
+        )
 
 
 def check_matches(emit: Emit, listed: Listed, source: SourceIdentity) -> None:

@@ -31,6 +31,7 @@ class RunSettings:
     rejects_overflow: bool = False  # True: bad records beyond max_quarantined are dropped; False: the run stops
     scan_commits: int = 100
     start_from: StartFrom | None = None
+    since_ms: int | None = None  # the source is listed without files that were changed before
     reads_again: bool = False  # may read what another pipeline of the table has read
     max_batches: int | None = None
     max_inflight: int = 2

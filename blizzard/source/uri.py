@@ -41,6 +41,7 @@ class SourceLocation:
     root: str  # local path, or a URI in its normal form
     identity: SourceIdentity
     filters: Filters = NO_FILTERS
+    since_ms: int | None = None
     only: str | None = None  # the source is this one file
     access: Access = NO_ACCESS
     by_default: bool = False  # nobody gave a pattern
@@ -56,7 +57,8 @@ class SourceLocation:
 
     def reading(self, identity: SourceIdentity, since_ms: int | None = None) -> SourceLocation:
         """The same place, but the files that this identity chooses."""
-        return replace(self, identity=identity, filters=identity.filters.since(since_ms), by_default=False)
+        filters = identity.filters.since(since_ms)
+        return replace(self, identity=identity, filters=filters, since_ms=since_ms, by_default=False)
 
 
 def locate_source(

@@ -15,11 +15,13 @@ from blizzard.core.moments import parse_moment
 from blizzard.core.patterns import DEFAULT
 from blizzard.core.position import Position
 from blizzard.delta.place import DeltaRsPlace
+from blizzard.run.assemble import Assembly
 from blizzard.run.clock import SystemClock
 from blizzard.source.chosen import chosen_by
 from blizzard.source.uri import location_of
 from tests.core.test_old_payloads import FOLDER, decoded
 from tests.delta.test_hostile_log import change_payload
+from tests.failing import ends_with
 from tests.flows.in_process import Flow, clean_up_log
 from tests.flows.shell import Said, Shell
 from tests.ingesting import DDL, ids, write, write_ids
@@ -211,6 +213,39 @@ def test_a_date_survives_a_rollback_to_the_beginning_and_an_import(tmp_path: Pat
     where = ["--source", str(tmp_path / "src"), "--table", str(tmp_path / "copy"), "--pipeline", name]
     ended(shell("run", *where), 0, "done", 3)
     assert ids(tmp_path / "copy") == list(range(6))
+
+
+def test_a_date_that_is_moved_while_a_run_begins_stops_it(
+    tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its mark would pass files that it did not list. The run looks at one version of the table from the first."""
+    at(write_ids(tmp_path / "src/a.json", 0, 3), "2026-01-01")
+    assert shell.run("--start-from", "date:2026-01-01").code == 0
+    at(write_ids(tmp_path / "src/b.json", 3, 6), "2025-06-01")
+    at(write_ids(tmp_path / "src/c.json", 6, 9), "2026-02-01")
+    looked = Assembly.on
+
+    def then_moved(assembly: Assembly, *given: Any) -> Assembly:
+        found = looked(assembly, *given)
+        monkeypatch.setattr(Assembly, "on", looked)
+        moved = shell("checkpoint", "choose", *shell.where("--start-from", "date:2025-01-01", "--yes"))
+        assert moved.code == 0, moved.text
+        return found
+
+    monkeypatch.setattr(Assembly, "on", then_moved)
+    said = shell.run()
+    assert (said.code, said.kind) == (4, "fenced"), said.text
+    ended(shell.run(), 0, "done", 6)
+    assert ids(shell.table) == list(range(9))
+
+
+def test_a_date_that_is_not_that_of_the_listing_stops_a_run(tmp_path: Path) -> None:
+    """As when it was moved before a run had to begin again from the log."""
+    flow = Flow(tmp_path).first_run()
+    write_ids(flow.src / "b.ndjson", 3, 6)
+    with ends_with("position_changed"):
+        flow.run(since_ms=5)
+    assert flow.run().records == 3
 
 
 WRONG_STARTS = ["date:", "date:yesterday", "date:2026-13-01", "date:2026-01-01T25:00", "date:1969-12-31", "dates:1"]
