@@ -18,11 +18,11 @@ from blizzard.config.load import Config
 from blizzard.config.request import RequestForFiles, request_for_files
 from blizzard.core.events import unheard
 from blizzard.core.kinds import Kind
-from blizzard.core.lists import count
+from blizzard.core.lists import count, cut_columns
 from blizzard.core.types import SourceFile
 from blizzard.errors import ConfigError
 from blizzard.operate.try_out import Tried, try_files
-from blizzard.schema.ddl import to_ddl
+from blizzard.schema.ddl import column_ddls, to_ddl
 from blizzard.service.progress import TerminalProgress
 from blizzard.spark.session import settings_of
 from blizzard.text.redaction import redact_argument
@@ -33,8 +33,6 @@ _ENDING = re.compile(r"(?:\.[A-Za-z][A-Za-z0-9]{0,7}){1,2}$")
 _GLOB = re.compile(r"[*?\[{]")
 # Where the output is no terminal.
 _WIDTH = 120
-_SHOWN_COLUMNS = 100
-_SHOWN_CHARS = 500
 
 
 def dispatch(options: argparse.Namespace) -> int:
@@ -80,7 +78,8 @@ def _lines(tried: Tried, command: str, width: int) -> Iterator[str]:
     for kind, files, size in _kinds(tried.files):
         yield f"{'found':<12}{count(files, 'file')} {kind}, {size:,} bytes"
     yield from ("", "schema:")
-    yield from _ddl_lines(tried)
+    columns = column_ddls(tried.schema)
+    yield from (f"  {column}" for column in cut_columns([f"{column}," for column in columns[:-1]] + columns[-1:]))
     if tried.first_rows:
         yield from ("", "first rows:")
         yield from row_table(tried.columns, tried.first_rows, width=width)
@@ -88,17 +87,6 @@ def _lines(tried: Tried, command: str, width: int) -> Iterator[str]:
     yield from trial_lines(tried.facts)
     if tried.failure is None:
         yield from ("", "next:", f"  {command}")
-
-
-def _ddl_lines(tried: Tried) -> Iterator[str]:
-    """One column a line, cut where it is long: the rest is in the JSON object."""
-    fields = tried.schema["fields"]
-    for number, field in enumerate(fields[:_SHOWN_COLUMNS]):
-        text = to_ddl({"type": "struct", "fields": [field]})
-        text = text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
-        yield f"  {text}{',' if number < len(fields) - 1 else ''}"
-    if len(fields) > _SHOWN_COLUMNS:
-        yield f"  … and {len(fields) - _SHOWN_COLUMNS:,} more columns (--json has them)"
 
 
 def _kinds(files: Sequence[SourceFile]) -> list[tuple[str, int, int]]:

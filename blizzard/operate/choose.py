@@ -24,12 +24,12 @@ from blizzard.core.kinds import Kind
 from blizzard.core.overlap import may_change_to
 from blizzard.core.patterns import DEFAULTS
 from blizzard.core.position import Begun, Position
-from blizzard.core.recover import Fresh, StartFrom, refuse_other_source
+from blizzard.core.recover import StartFrom, refuse_other_source
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError, Refused
-from blizzard.operate.positions import changed_meanwhile, committing_on, edit_intent, no_position, on_this_version
+from blizzard.operate.positions import changed_meanwhile, committing_on, edit_intent, on_this_version
+from blizzard.operate.transfer import newest_position
 from blizzard.run.assemble import Assembly
-from blizzard.run.recover import decide_start
 from blizzard.run.settle import settle
 from blizzard.source.chosen import chosen_by
 from blizzard.source.listing import list_source
@@ -95,16 +95,7 @@ def apply_choice(
 def _current(assembly: Assembly, table: DeltaRsTable) -> Position:
     """The newest position of the pipeline; without a name, of the one pipeline that reads this folder."""
     pipeline = assembly.request.pipeline or _reader(assembly, table)
-    scan_commits = assembly.config.checkpoint.scan_commits
-    try:
-        recovery = decide_start(table, pipeline=pipeline, source=None, scan_commits=scan_commits)
-    except Refused as e:
-        if e.kind != Kind.TABLE_HAS_DATA:
-            raise
-        raise no_position(pipeline) from e
-    if isinstance(recovery, Fresh):
-        raise no_position(pipeline)
-    return recovery.position
+    return newest_position(table, pipeline, scan_commits=assembly.config.checkpoint.scan_commits)
 
 
 def _reader(assembly: Assembly, table: DeltaRsTable) -> str:

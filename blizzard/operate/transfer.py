@@ -39,6 +39,19 @@ from blizzard.store.uri import locate
 _EXPORT_VERSION = 1
 
 
+def newest_position(table: DeltaRsTable, pipeline: str, *, scan_commits: int) -> Position:
+    """As recovery finds it. Raises if the table has none of this pipeline."""
+    try:
+        recovery = decide_start(table, pipeline=pipeline, source=None, scan_commits=scan_commits)
+    except Refused as e:
+        if e.kind != Kind.TABLE_HAS_DATA:
+            raise
+        raise no_position(pipeline) from e
+    if isinstance(recovery, Fresh):
+        raise no_position(pipeline)
+    return recovery.position
+
+
 def export_position(
     table: DeltaRsTable, pipeline: str, *, sequence: int | None = None, scan_commits: int = 100
 ) -> bytes:
@@ -46,15 +59,7 @@ def export_position(
     if sequence is not None:
         position = _position_of_sequence(table, pipeline, sequence)
     else:
-        try:
-            recovery = decide_start(table, pipeline=pipeline, source=None, scan_commits=scan_commits)
-        except Refused as e:
-            if e.kind != Kind.TABLE_HAS_DATA:
-                raise
-            raise no_position(pipeline) from e
-        if isinstance(recovery, Fresh):
-            raise no_position(pipeline)
-        position = recovery.position
+        position = newest_position(table, pipeline, scan_commits=scan_commits)
     exported = {
         "blizzard_position": _EXPORT_VERSION,
         "pipeline": pipeline,

@@ -13,7 +13,7 @@ from blizzard.core.lists import count, some
 from blizzard.errors import BadData
 from blizzard.run.ports import Sample
 from blizzard.schema import DeltaSchema
-from blizzard.schema.ddl import to_ddl
+from blizzard.schema.ddl import column_ddls, to_ddl
 from blizzard.schema.hints import parse_hints
 from blizzard.schema.infer import NO_SETTINGS, Inference, InferenceSettings, infer_schema
 from blizzard.schema.proposals import ProposedFormat
@@ -41,7 +41,7 @@ class InferredSchema:
     @property
     def columns(self) -> tuple[str, ...]:
         """The DDL column by column. Joined by commas it is the DDL."""
-        return tuple(to_ddl({"type": "struct", "fields": [column]}) for column in self.schema["fields"])
+        return tuple(column_ddls(self.schema))
 
     @property
     def sentence(self) -> str:

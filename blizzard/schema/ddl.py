@@ -104,6 +104,11 @@ def parse_column_paths(text: str) -> list[tuple[ColumnPath, dict[str, Any]]]:
             return columns
 
 
+def column_ddls(schema: DeltaSchema) -> list[str]:
+    """The DDL column by column."""
+    return [to_ddl({"type": "struct", "fields": [column]}) for column in schema["fields"]]
+
+
 def to_ddl(schema: DeltaSchema) -> str:
     """One line of DDL that `parse_ddl` reads back as the same schema. SchemaError if DDL cannot express it."""
     _check_expressible(schema, ())
