@@ -10,7 +10,7 @@ from blizzard.core.framing import LINES
 from blizzard.core.kinds import Kind
 from blizzard.core.types import Slice
 from blizzard.source.decode import ByteStream, DecodedStream, UnreadableSource, open_stream
-from blizzard.source.framing import Records, open_records
+from blizzard.source.framing import Records, open_records, wrapper_columns
 from blizzard.tasks.spec import TaskSpec
 
 
@@ -32,7 +32,7 @@ def check_reading(stream: DecodedStream, piece: Slice) -> None:
 
 
 def records_of(spec: TaskSpec, stream: ByteStream, piece: Slice) -> Records:
-    columns = [field["name"] for field in spec.layout.record_schema["fields"]]
+    columns = wrapper_columns(spec.layout.record_schema)
     return open_records(stream, piece.framing, block_bytes=spec.block_bytes, columns=columns)
 
 
