@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from dataclasses import dataclass
+from itertools import islice
 
 import deltalake
 import orjson
@@ -17,8 +18,8 @@ from blizzard.core.kinds import Kind
 from blizzard.delta import log
 from blizzard.delta.errors import cannot_open
 from blizzard.delta.handles import open_handle
-from blizzard.delta.table import RETENTION_KEY, TXN_RETENTION, DeltaRsTable
-from blizzard.delta.unused import remove_unused_table
+from blizzard.delta.table import OUR_FILES, RETENTION_KEY, TXN_RETENTION, DeltaRsTable
+from blizzard.delta.unused import ASIDE, remove_unused_table
 from blizzard.errors import ConfigError, Temporary
 from blizzard.schema import DeltaSchema
 from blizzard.schema.derived import WHOLE_RECORD, derived_columns, show_derivation, whole_record_column
@@ -27,6 +28,9 @@ from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.files import Store
 from blizzard.store.uri import delta_uri, is_local
 from blizzard.text.plain import plain
+
+# Of a folder that is no table, to say what it is.
+_NAMES_LOOKED_AT = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +56,22 @@ class DeltaRsPlace:
     def _require_room(self, store: Store) -> None:
         if is_local(self.root) and os.path.exists(self.root) and not os.path.isdir(self.root):
             raise ConfigError(f"the table path {self.root} is a file, not a folder", kind=Kind.NOT_A_DELTA_TABLE)
-        if next(store.walk(), None) is not None:
+        names = [file.path for file in islice(store.walk(), _NAMES_LOOKED_AT)]
+        aside = next((name.split("/")[0] for name in names if name.startswith(ASIDE)), None)
+        if aside is not None:
+            raise ConfigError(
+                f"{self.root} has no _delta_log: a run was killed while it looked whether the table that it had made"
+                f" was in use, and the log is in {aside}. Give it its name again, _delta_log, and run again.",
+                kind=Kind.NOT_A_DELTA_TABLE,
+            )
+        if names and all(OUR_FILES.match(name.rsplit("/", 1)[-1]) for name in names):
+            raise ConfigError(
+                f"{self.root} has no _delta_log, and holds only files that runs wrote: their table was taken back by"
+                f" the run that had made it, or somebody has deleted its log. Do not convert it: those rows would be"
+                f" ingested twice. If no table with rows was there, remove the folder and run again.",
+                kind=Kind.NOT_A_DELTA_TABLE,
+            )
+        if names:
             raise ConfigError(
                 f"{self.root} is not empty and is not a Delta table (it has no _delta_log). Choose another path,"
                 f" or convert it first.",

@@ -19,16 +19,21 @@ from blizzard.core.kinds import Kind
 from blizzard.delta import log
 from blizzard.errors import Refused
 
+# The log has this name, and then some digits, while it is looked at.
+ASIDE = "_blizzard-unused-"
+
 
 def remove_unused_table(root: str, pipeline: str, run_id: str) -> bool:
     """Remove the log, and the files that this run wrote. False: the log holds more than what making the table wrote, or
     cannot be taken away; then everything stays."""
-    kept, aside = os.path.join(root, log.LOG_FOLDER), os.path.join(root, f"_blizzard-unused-{os.urandom(6).hex()}")
+    kept, aside = os.path.join(root, log.LOG_FOLDER), os.path.join(root, f"{ASIDE}{os.urandom(6).hex()}")
     try:
+        if not _is_unused(kept, pipeline):
+            return False  # a log that others use is not away for a moment, or for good if this process is killed
         os.rename(kept, aside)
     except OSError:
         return False
-    # Looked at only now: nobody can commit into it any more.
+    # Looked at again: now nobody can commit into it any more.
     if not _is_unused(aside, pipeline):
         _put_back(aside, kept)
         return False

@@ -13,7 +13,7 @@ from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import BadFile
 from blizzard.run.assemble import Assembly, layout_of_table
 from blizzard.source.decode import UnreadableSource, open_stream
-from blizzard.source.framing import LOOK_BYTES, open_records
+from blizzard.source.framing import LOOK_BYTES, open_records, wrapper_columns
 
 
 def reading_of(begun: RecordsRead | None, known: LedgerEntry | None) -> tuple[str, str] | None:
@@ -30,7 +30,7 @@ def find_reading(assembly: Assembly, table: DeltaRsTable, position: Position, fi
     try:
         store, source = assembly.request.source_location.store, assembly.config.source
         with open_stream(store, piece, source.compression, source.encoding) as stream:
-            columns = [field["name"] for field in schema["fields"]]
+            columns = wrapper_columns(schema)
             return open_records(stream, setting, block_bytes=LOOK_BYTES, columns=columns).framing, stream.reading
     except UnreadableSource as e:
         raise BadFile(

@@ -168,7 +168,8 @@ class _Cutter:
         for begin, end in pairwise(edges):
             start, stop = int(starts[begin]), int(ends[begin])
             if stop - start > self.max_record_bytes:
-                yield from self._long_block(first + start, first + stop, raw[start : start + KEPT_OF_A_LONG_LINE])
+                head = raw[start : min(stop, start + KEPT_OF_A_LONG_LINE)]
+                yield from self._long_block(first + start, first + stop, head)
             else:
                 yield from self._block(raw, first, starts[begin:end], ends[begin:end])
 

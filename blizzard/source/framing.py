@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from blizzard.core.framing import ARRAY, AUTO, CONCATENATED, LINES, with_key
 from blizzard.source.decode import ByteStream
@@ -22,7 +23,9 @@ WRAPPERS = ("Records", "records")
 
 _SPACE = b" \t\r\n"
 _SEPARATOR = b"\x1e"  # RFC 7464
-_WRAPPED = re.compile(rb'\{[ \t\r\n]*"([^"\\]{1,100})"[ \t\r\n]*:[ \t\r\n]*\[[ \t\r\n]*(?:\{|\][ \t\r\n]*\})')
+_WRAPPED = re.compile(rb'\{[ \t\r\n]*"([^"\\]{1,100})"[ \t\r\n]*:[ \t\r\n]*(\[)[ \t\r\n]*(?:\{|\][ \t\r\n]*\})')
+# How much of an object is looked at, to see whether it begins with the same wrapper.
+_WRAPPER_BYTES = 200
 # A string, a bracket, a comma, a colon, or a number or word. Not: a string with a newline, or one that is cut off.
 _TOKEN = re.compile(rb'[ \t\r\n]*(?:("(?:[^"\\\n]|\\[^\n])*")|([{}\[\],:])|([^\s"{}\[\],:\\]+))')
 
@@ -88,7 +91,8 @@ class Records:
 
 
 def open_records(stream: ByteStream, framing: str, *, block_bytes: int, columns: Collection[str] = ()) -> Records:
-    """`framing` may be `auto`. `columns` are those of the table: a key that is a column is not unwrapped by `auto`."""
+    """`framing` may be `auto`. `columns` are those of `wrapper_columns`: a key that is one of them is not unwrapped by
+    `auto`."""
     if framing == LINES:
         return Records(LINES, stream, block_bytes, 0)
     opened = Opened(stream)
@@ -98,6 +102,16 @@ def open_records(stream: ByteStream, framing: str, *, block_bytes: int, columns:
         return Records(LINES, opened, block_bytes, 0)
     opened.look(len(BOM_UTF8), block_bytes)
     return Records(framing, opened, block_bytes, opened.drop(BOM_UTF8))
+
+
+def wrapper_columns(schema: Mapping[str, Any]) -> list[str]:
+    """Columns that the array of a wrapper could go into. Others may have such a name because a record has the field."""
+    kinds = {field["name"]: field["type"] for field in schema["fields"]}
+    return [name for name, kind in kinds.items() if kind in ("string", "variant") or _is_array(kind)]
+
+
+def _is_array(kind: Any) -> bool:
+    return isinstance(kind, Mapping) and kind["type"] == "array"
 
 
 def decide_framing(beginning: bytes, columns: Collection[str] = ()) -> str:
@@ -118,9 +132,18 @@ def decide_framing(beginning: bytes, columns: Collection[str] = ()) -> str:
 def _unwrapped(text: bytes, start: int, columns: Collection[str]) -> str | None:
     found = _WRAPPED.match(text, start)
     key = found.group(1).decode(errors="replace") if found is not None else ""
-    if key not in WRAPPERS or key.lower() in map(str.lower, columns):
+    if found is None or key not in WRAPPERS or key.lower() in map(str.lower, columns):
         return None
-    return with_key(key)
+    end = _end_of_value(text, start)
+    following = len(text) if end is None else _next(text, end, _SPACE + _SEPARATOR)
+    if end is None or following == len(text):
+        return with_key(key)
+    # More objects. If they are events with such an array, to unwrap them would drop the rest, or break the file.
+    after_array = _end_of_value(text, found.start(2))
+    is_alone = after_array is not None and _next(text, after_array) == end - 1
+    wrapper = b'{"%b":[' % found.group(1)
+    next_one = text[following : following + _WRAPPER_BYTES].translate(None, _SPACE)[: len(wrapper)]
+    return with_key(key) if is_alone and wrapper.startswith(next_one) else None
 
 
 def _of_object(text: bytes, start: int) -> str:
@@ -153,9 +176,9 @@ def _byte_after(text: bytes, at: int) -> bytes:
     return text[after : after + 1]
 
 
-def _next(text: bytes, at: int) -> int:
+def _next(text: bytes, at: int, passed: bytes = _SPACE) -> int:
     """Where the next byte stands that is no white space."""
-    return len(text) - len(text[at:].lstrip(_SPACE))
+    return len(text) - len(text[at:].lstrip(passed))
 
 
 def _end_of_value(text: bytes, start: int) -> int | None:

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from blizzard.core.compression import encoding_in
-from blizzard.core.framing import LINES
+from blizzard.core.framing import LINES, UTF8
 from blizzard.core.kinds import Kind
 from blizzard.core.types import Slice
 from blizzard.source.decode import ByteStream, DecodedStream, UnreadableSource, open_stream
-from blizzard.source.framing import Records, open_records
+from blizzard.source.framing import Records, open_records, wrapper_columns
 from blizzard.tasks.spec import TaskSpec
 
 
-def open_piece(spec: TaskSpec, piece: Slice) -> AbstractContextManager[DecodedStream]:
+@contextmanager
+def open_piece(spec: TaskSpec, piece: Slice) -> Iterator[DecodedStream]:
     """In the encoding that its first records were read in, if records of it were read before."""
     encoding = encoding_in(piece.encoding) if piece.from_record else spec.encoding
-    return open_stream(spec.source, piece, spec.compression, encoding)
+    with ExitStack() as opened:
+        try:
+            stream = opened.enter_context(open_stream(spec.source, piece, spec.compression, encoding))
+        except UnreadableSource as e:
+            if e.kind != Kind.WRONG_ENCODING or not piece.from_record or piece.encoding != UTF8:
+                raise
+            # The setting alone would not help: it is for files that are not begun.
+            raise UnreadableSource(
+                e.kind,
+                f"{e}, and begin it again, because its first {piece.from_record} records were read as {piece.encoding}"
+                f" by an older release, all of them bad: {_begin_again(piece)}",
+            ) from e
+        yield stream
 
 
 def check_reading(stream: DecodedStream, piece: Slice) -> None:
@@ -26,13 +40,17 @@ def check_reading(stream: DecodedStream, piece: Slice) -> None:
         raise UnreadableSource(
             Kind.WRONG_COMPRESSION,
             f"its first {piece.from_record} records were read as {piece.encoding}, and now it is {stream.reading}: an"
-            f" older release took its bytes for lines, all of them bad. To read it from its beginning: blizzard"
-            f" checkpoint reset --file {shlex.quote(piece.path)} --from-record 0 --yes",
+            f" older release took its bytes for lines, all of them bad. To read it from its beginning:"
+            f" {_begin_again(piece)}",
         )
 
 
+def _begin_again(piece: Slice) -> str:
+    return f"blizzard checkpoint reset --file {shlex.quote(piece.path)} --from-record 0 --yes"
+
+
 def records_of(spec: TaskSpec, stream: ByteStream, piece: Slice) -> Records:
-    columns = [field["name"] for field in spec.layout.record_schema["fields"]]
+    columns = wrapper_columns(spec.layout.record_schema)
     return open_records(stream, piece.framing, block_bytes=spec.block_bytes, columns=columns)
 
 

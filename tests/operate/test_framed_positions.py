@@ -148,3 +148,17 @@ def test_a_replay_reads_a_record_of_several_lines(tmp_path: Path) -> None:
     (row,) = flow.quarantined()
     assert (row["raw"], row["error_kind"], row["line"]) == (hopeless, "not_json", 4)
     assert position(flow).framing == "auto"
+
+
+@pytest.mark.parametrize("shape", ["firehose", "array"])
+def test_a_record_that_was_too_long_is_kept_alone_and_replayed_with_a_higher_limit(tmp_path: Path, shape: str) -> None:
+    """What stands behind it in the file belongs to other records."""
+    flow = Flow(tmp_path)
+    long = {"id": 1, "name": "n" * 500}
+    write(flow.src / "a.ndjson", framed(shape, [*records(0, 1), long, *records(2, 9)]))
+    flow.run(spec={"max_record_bytes": 200})
+    (kept,) = flow.quarantined()
+    assert json.loads(kept["raw"]) == long
+    assert kept["raw_bytes"] == len(kept["raw"])
+    assert replay_in(flow).replayed == 1
+    assert ids(flow.table) == list(range(9))

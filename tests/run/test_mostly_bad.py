@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from blizzard.core.plan import Limits
 from blizzard.core.types import BatchResult, SliceReport, TaskReport
 from blizzard.delta.place import DeltaRsPlace
 from blizzard.delta.unused import remove_unused_table
-from blizzard.errors import BadData, Refused
+from blizzard.errors import BadData, ConfigError, Refused
 from blizzard.tasks.policy import ParsePolicy, Unknown
 from tests.flows.in_process import Flow, write_foreign
 from tests.ingesting import ids, line, write, write_ids
@@ -199,10 +200,11 @@ def test_a_log_that_cannot_be_put_back_is_named(tmp_path: Path, monkeypatch: pyt
     """Another driver made a new table in the moment in which the log was away."""
     flow = Flow(tmp_path)
     flow.place.create("p")
-    write_foreign(flow.table, 7)
     rename = os.rename
 
     def slow(old: str, new: str) -> None:
+        if new.rsplit("/", 1)[-1].startswith("_blizzard-unused-"):
+            write_foreign(flow.table, 7)
         rename(old, new)
         if new.rsplit("/", 1)[-1].startswith("_blizzard-unused-"):
             write(flow.table / "_delta_log" / "00000000000000000000.json", b"{}\n")
@@ -211,3 +213,41 @@ def test_a_log_that_cannot_be_put_back_is_named(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(Refused, match="_blizzard-unused-") as refused:
         remove_unused_table(str(flow.table), "p", "r")
     assert refused.value.kind == "log_rewritten"
+
+
+def test_a_log_that_others_use_is_not_away_for_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flow = Flow(tmp_path)
+    flow.place.create("p")
+    write_foreign(flow.table, 7)
+    monkeypatch.setattr("os.rename", lambda *_: pytest.fail("the log was moved"))
+    assert not remove_unused_table(str(flow.table), "p", "r")
+
+
+def test_a_run_that_is_killed_while_it_looks_says_where_the_log_is(tmp_path: Path) -> None:
+    flow = Flow(tmp_path).first_run()
+    (flow.table / "_delta_log").rename(flow.table / "_blizzard-unused-0a")
+    with pytest.raises(ConfigError, match="the log is in _blizzard-unused-0a") as refused:
+        flow.run()
+    assert refused.value.kind == "not_a_delta_table"
+    (flow.table / "_blizzard-unused-0a").rename(flow.table / "_delta_log")
+    flow.run()
+    assert ids(flow.table) == [0, 1, 2]
+
+
+def test_a_driver_whose_table_was_taken_back_is_told_what_is_left(tmp_path: Path) -> None:
+    flow = Flow(tmp_path, pipeline="q")
+    flow.place.create("p")
+    write_ids(flow.src / "a.ndjson", 0, 3)
+
+    def take_back() -> None:
+        assert remove_unused_table(str(flow.table), "p", "other")
+
+    with pytest.raises(Refused) as replaced:
+        flow.run(while_reading=take_back)
+    assert replaced.value.kind == "table_replaced"
+    with pytest.raises(ConfigError, match="holds only files that runs wrote") as refused:
+        flow.run()
+    assert refused.value.kind == "not_a_delta_table"
+    shutil.rmtree(flow.table)
+    flow.run()
+    assert ids(flow.table) == [0, 1, 2]

@@ -242,6 +242,20 @@ def test_a_wrapper_that_is_a_column_stays_one_record(tmp_path: Path) -> None:
     assert ids(tmp_path, report) == [1, None, 2]
 
 
+@pytest.mark.parametrize("kind", ["BIGINT", "TIMESTAMP", "STRUCT<a:BIGINT>", "MAP<STRING,STRING>"])
+def test_a_column_that_cannot_hold_the_array_is_a_field_of_the_records(tmp_path: Path, kind: str) -> None:
+    """Else one record with a field `records` would turn all later files into one bad record each."""
+    layout = TableLayout(schema=load_schema(f"id BIGINT, records {kind}"))
+    report = run(tmp_path, {"a.json": b'{"Records":[{"id":1},{"id":2}]}'}, layout=layout)
+    assert [s.framing for s in report.slices] == ["array:Records"]
+    assert ids(tmp_path, report) == [1, 2]
+
+
+def test_a_file_whose_first_event_looks_like_a_wrapper_is_read_line_by_line(tmp_path: Path) -> None:
+    report = run(tmp_path, {"a.json": b'{"Records":[{"id":1}]}\n{"id":2}\n{"id":3}\n'})
+    assert [(s.framing, s.rows, s.broken) for s in report.slices] == [("lines", 3, None)]
+
+
 def test_a_bad_record_that_stops_the_run_is_named_by_its_number(tmp_path: Path) -> None:
     report = run(tmp_path, {"a.json": b'[{"id":1},{"id":"x"}]'}, bad=BadPolicy(records="fail"))
     assert report.failure is not None

@@ -56,3 +56,13 @@ def test_a_file_whose_bytes_were_taken_for_lines_is_held_with_the_way_to_read_it
     assert why.startswith("wrong_compression: its first 2 records were read as utf-8, and now it is utf-8+")
     assert "blizzard checkpoint reset --file a.ndjson --from-record 0 --yes" in why
     assert read(tmp_path, from_record=0, encoding="utf-8").slices[0].rows == 6
+
+
+def test_text_in_utf_16_that_was_taken_for_lines_needs_more_than_the_setting(tmp_path: Path) -> None:
+    """The setting is for files that are not begun, so that it alone would be advice that changes nothing."""
+    (tmp_path / "a.ndjson").write_bytes(LINES.decode().encode("utf-16-le"))
+    ((_, why),) = read(tmp_path, from_record=2, encoding="utf-8").unreadable  # as the position of an older release says
+    assert why.startswith("wrong_encoding: text in UTF-16; to read it set source.encoding=utf-16, and begin it again")
+    assert why.endswith("blizzard checkpoint reset --file a.ndjson --from-record 0 --yes")
+    ((_, not_begun),) = read(tmp_path, from_record=0, encoding="utf-8").unreadable
+    assert "checkpoint reset" not in not_begun

@@ -23,7 +23,7 @@ from blizzard.schema.layout import TableLayout
 from blizzard.schema.load import load_schema
 from blizzard.source.decode import open_stream
 from blizzard.source.lines import Block
-from blizzard.tasks import ahead, reading
+from blizzard.tasks import ahead, framed, reading
 from blizzard.tasks.ahead import ReadAhead
 from blizzard.tasks.parse import RecordParser
 from blizzard.tasks.parsed import ParsedBlock
@@ -195,7 +195,7 @@ class Broken(Exception):
 def break_reader(patch: pytest.MonkeyPatch) -> None:
     class Stream:
         def __init__(self, stream: Any) -> None:
-            self.stream, self.reads = stream, 0
+            self.stream, self.reading, self.reads = stream, stream.reading, 0
 
         def read(self, size: int, /) -> bytes:
             self.reads += 1
@@ -213,7 +213,7 @@ def break_reader(patch: pytest.MonkeyPatch) -> None:
         def __exit__(self, *error: Any) -> Any:
             return self.real.__exit__(*error)
 
-    patch.setattr(reading, "open_stream", Opened)
+    patch.setattr(framed, "open_stream", Opened)
 
 
 def break_parser(patch: pytest.MonkeyPatch) -> None:
