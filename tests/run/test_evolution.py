@@ -274,8 +274,9 @@ def test_field_names_that_are_data_do_not_become_thousands_of_columns(flow: Flow
     with pytest.raises(BadData, match="no column was added") as error:
         flow.run(spec=ADD)
     assert error.value.kind == "too_many_columns"
-    assert not flow.table.exists()
-    flow.place.create("p")
+    if flow.place.open() is None:  # Spark's committer cannot take a table back
+        flow.place.create("p")
+    assert newest(flow.table) == 0
     with pytest.raises(BadData, match="no column was added"):
         flow.run(spec=ADD)
     assert columns(flow) == {"id": "long", "name": "string"}
