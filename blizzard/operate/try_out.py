@@ -69,7 +69,7 @@ def _why_no_row(trial: Trial, assembly: Assembly) -> BadData:
             f" settings that are named beside the reasons, or the files.",
             kind=Kind.MOSTLY_BAD,
         )
-    broken = trial.result.unreadable | {s.path: s.broken for s in trial.result.slices if s.broken is not None}
+    broken = trial.result.unreadable | trial.result.broken
     for path, why in broken.items():
         return BadData(f"no file can be read. The first: {path}: {why}", kind=Kind.UNREADABLE_FILES)
     return _no_record(assembly)
