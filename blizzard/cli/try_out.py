@@ -31,6 +31,8 @@ from blizzard.text.shell import shell_words
 _DATA_ENDING = re.compile(r"(?:\.(?:ndjson|jsonl|json|log|gz|gzip|zst|zstd|bz2|xz))+$", re.IGNORECASE)
 _ENDING = re.compile(r"(?:\.[A-Za-z][A-Za-z0-9]{0,7}){1,2}$")
 _GLOB = re.compile(r"[*?\[{]")
+_NO_PLAIN_NAME = re.compile(r"[*?\[\]{},!\\]")
+_NAMED_FILES = 20  # more would be no command to read
 # Where the output is no terminal.
 _WIDTH = 120
 _SHOWN_COLUMNS = 100
@@ -56,7 +58,7 @@ def dispatch(options: argparse.Namespace) -> int:
 def _config(options: argparse.Namespace) -> Config:
     """Without a schema one is inferred, as in the first run that would follow."""
     config = config_of(options)
-    if config.schema.ddl is None and config.schema.file is None:
+    if config.schema.ddl is None and config.schema.file is None and not config.schema.variant:
         return replace(config, schema=replace(config.schema, infer=True))
     return config
 
@@ -65,7 +67,7 @@ def _as_object(tried: Tried, command: str) -> dict[str, Any]:
     failure = tried.failure
     return {
         "found": [{"kind": kind, "files": files, "bytes": size} for kind, files, size in _kinds(tried.files)],
-        "ddl": to_ddl(tried.schema),
+        "ddl": ", ".join(_ddl(field) for field in tried.schema["fields"]),
         "schema": tried.schema,
         "first_rows": [{name: plain_value(row[name]) for name in tried.columns} for row in tried.first_rows],
         **tried.facts,
@@ -94,11 +96,16 @@ def _ddl_lines(tried: Tried) -> Iterator[str]:
     """One column a line, cut where it is long: the rest is in the JSON object."""
     fields = tried.schema["fields"]
     for number, field in enumerate(fields[:_SHOWN_COLUMNS]):
-        text = to_ddl({"type": "struct", "fields": [field]})
+        text = _ddl(field)
         text = text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
         yield f"  {text}{',' if number < len(fields) - 1 else ''}"
     if len(fields) > _SHOWN_COLUMNS:
         yield f"  … and {len(fields) - _SHOWN_COLUMNS:,} more columns (--json has them)"
+
+
+def _ddl(field: dict[str, Any]) -> str:
+    """Without its metadata: that a column takes whole records is no part of DDL."""
+    return to_ddl({"type": "struct", "fields": [field | {"metadata": {}}]})
 
 
 def _kinds(files: Sequence[SourceFile]) -> list[tuple[str, int, int]]:
@@ -113,7 +120,7 @@ def _kinds(files: Sequence[SourceFile]) -> list[tuple[str, int, int]]:
 
 
 def _next_command(options: argparse.Namespace, config: Config, named: Sequence[str], request: RequestForFiles) -> str:
-    """The first run on the same files, to be pasted; of several, on the folder they are in. Secrets are hidden."""
+    """The first run on the same files, to be pasted; of many names, on the folder they are in. Secrets are hidden."""
     root = request.picked.location.root
     source = named[0] if len(named) == 1 else root
     place = root if _GLOB.search(source) else _DATA_ENDING.sub("", source.rstrip("/"))
@@ -121,11 +128,20 @@ def _next_command(options: argparse.Namespace, config: Config, named: Sequence[s
     words += ["--table", f"{place}_table"] if config.table.path is None else []
     words += ["--infer"] if config.schema.infer else []
     words += ["--schema", options.schema] if options.schema is not None else []
+    words += ["--variant"] if options.variant else []
     words += ["--hints", options.hints] if options.hints is not None else []
     words += ["--config", options.config] if options.config is not None else []
-    assignments = [*options.assignments, *([f"source.pattern={options.pattern}"] if options.pattern else [])]
+    pattern = options.pattern if len(named) == 1 else _pattern_of(request.picked.files)
+    assignments = [*options.assignments, *([f"source.pattern={pattern}"] if pattern else [])]
     words += [word for assignment in assignments for word in ("--set", assignment)]
     return shell_words(["blizzard", "run", *map(redact_argument, words)])
+
+
+def _pattern_of(files: Sequence[SourceFile]) -> str | None:
+    """A run on the whole folder would read others too, or not those with other endings."""
+    paths = [file.path for file in files]
+    is_short = 1 < len(paths) <= _NAMED_FILES and not any(_NO_PLAIN_NAME.search(path) for path in paths)
+    return f"{{{','.join(paths)}}}" if is_short else None
 
 
 def _width() -> int:

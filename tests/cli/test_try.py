@@ -218,3 +218,54 @@ def test_files_that_are_not_one_record_a_line_are_read_as_a_run_would(
     _, out, _ = call(capfd, "try", str(tmp_path))
     assert "framing     not one record a line: 1 file as array:Records, 1 file as concatenated\n" in out
     assert "siblings    beside the arrays, read by nothing: region\n" in out
+
+
+def test_names_that_no_pattern_takes_end_as_in_a_run_with_the_setting_that_reads_them(
+    tmp_path: Path, shell: Shell
+) -> None:
+    write_ids(tmp_path / "src/a.log", 0, 3)
+    said = shell("try", str(tmp_path / "src"))
+    assert (said.code, said.kind) == (2, "no_file_matches")
+    assert said.text.endswith("to read the .log: --set 'source.pattern=**/*.log' [no_file_matches]\n")
+    assert shell("try", str(tmp_path / "src"), "--set", "source.pattern=**/*.log").code == 0
+
+
+def test_files_beside_that_no_pattern_takes_are_named(tmp_path: Path, shell: Shell) -> None:
+    write_ids(tmp_path / "src/a.ndjson", 0, 3)
+    write(tmp_path / "src/b.csv", b"id\n1\n")
+    said = shell("try", str(tmp_path / "src"))
+    assert said.text.count("warning: 1 file matches no pattern: 1 .csv") == 1
+    # A file that is named is wanted alone; and source.pattern would be refused beside it.
+    assert "no pattern" not in shell("try", str(tmp_path / "src/a.ndjson")).text
+    planned = shell("plan", "--source", str(tmp_path / "src/a.ndjson"), "--table", str(shell.table), "--infer")
+    assert (planned.code, "no pattern" in planned.text) == (0, False)
+
+
+def test_the_filters_leave_out_what_they_leave_out_of_a_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    write_ids(tmp_path / "src/a.ndjson", 0, 3)
+    write_ids(tmp_path / "src/b.ndjson", 3, 5)
+    assert tried(capfd, str(tmp_path / "src"), "--set", "source.ignore=b.*")[1]["rows"] == 3
+    code, _, err = call(capfd, "try", str(tmp_path / "src"), "--set", "source.modified_after=2999-01-01")
+    assert (code, err.splitlines()[-1].split()[-1]) == (5, "[no_records]")
+
+
+@pytest.mark.parametrize("names", [("a.ndjson", "b.log"), ("sub/a.ndjson", "b.ndjson")])
+def test_the_next_command_reads_the_named_files_and_no_others(
+    tmp_path: Path, shell: Shell, names: tuple[str, str]
+) -> None:
+    for number, name in enumerate((*names, "other.ndjson")):
+        write_ids(tmp_path / "src" / name, number, number + 1)
+    said = shell("try", *(str(tmp_path / "src" / name) for name in names))
+    command = next(line for line in said.text.splitlines() if line.startswith("  blizzard run"))
+    assert shell(*shlex.split(command)[1:]).code == 0
+    assert ids(tmp_path / "src_table") == [0, 1]
+
+
+@pytest.mark.parametrize("given", [("--variant",), ("--set", "schema.variant=true")])
+def test_records_are_tried_whole(tmp_path: Path, shell: Shell, given: tuple[str, ...]) -> None:
+    write(tmp_path / "src/a.ndjson", b'{"":1}\n{"a":{"":2}}\n')
+    said = shell("try", str(tmp_path / "src"), *given)
+    assert said.code == 0
+    assert "rows        2" in said.text.splitlines()
+    command = next(line for line in said.text.splitlines() if line.startswith("  blizzard run"))
+    assert shell(*shlex.split(command)[1:]).last["records"] == 2
