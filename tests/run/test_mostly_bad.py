@@ -86,6 +86,7 @@ def test_nothing_is_committed_and_no_table_stays(tmp_path: Path, records: str) -
     assert not flow.table.exists()
     assert flow.quarantined() == []
     assert tree(flow.src) == before
+    assert sorted(tmp_path.iterdir()) == [flow.src]  # nor a file of bad records
     flow.run(bad=replace(HALF, records=records, first_batch_max_ratio=1.0))
     assert ids(flow.table) == [0] * 9
     assert len(flow.quarantined()) == (0 if records == "drop" else 40)
@@ -232,6 +233,16 @@ def test_files_of_others_stay(tmp_path: Path) -> None:
         (flow.table / name).write_text("x")
     assert remove_unused_table(str(flow.table), "p", "r")
     assert list(tree(flow.table)) == ["notes.txt"]
+
+
+def test_of_a_shared_quarantine_only_the_files_of_the_run_go(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    root = tmp_path / "table_quarantine"
+    for name in ("blizzard-r-00000001-0000-a.parquet", "blizzard-s-00000001-0000-a.parquet"):
+        write(root / name, b"x")
+    (root / "_delta_log").mkdir()
+    flow.quarantine.take_back("r")
+    assert sorted(path.name for path in root.iterdir()) == ["_delta_log", "blizzard-s-00000001-0000-a.parquet"]
 
 
 def test_a_log_that_cannot_be_put_back_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
