@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pytest
 
 from blizzard.core.patterns import DEFAULT_GLOB
@@ -269,3 +270,25 @@ def test_records_are_tried_whole(tmp_path: Path, shell: Shell, given: tuple[str,
     assert "rows        2" in said.text.splitlines()
     command = next(line for line in said.text.splitlines() if line.startswith("  blizzard run"))
     assert shell(*shlex.split(command)[1:]).last["records"] == 2
+
+
+def test_a_name_that_no_column_can_have_does_not_stop_the_first_run(tmp_path: Path, shell: Shell) -> None:
+    """An unnamed index column, as some exporters write it; its values are kept."""
+    write(tmp_path / "src/a.ndjson", b'{"":3,"id":1,"x":{"":2,"y":1}}\n{"a\\u0007b":4,"id":2}\n')
+    said = shell("try", str(tmp_path / "src"))
+    assert said.code == 0
+    assert "column x: '' cannot be the name of a column; its values go the way of fields without one" in said.text
+    command = next(line for line in said.text.splitlines() if line.startswith("  blizzard run"))
+    assert shell(*shlex.split(command)[1:]).code == 0
+    rows = deltalake.DeltaTable(str(tmp_path / "src_table")).to_pyarrow_table().to_pylist()
+    assert [(row["id"], json.loads(row["_rescued_data"])) for row in rows] == [
+        (1, {"``": 3, "x.``": 2}),
+        (2, {"`a\x07b`": 4}),
+    ]
+
+
+def test_what_the_text_of_the_parser_says_of_a_place_is_not_said_twice(tmp_path: Path, shell: Shell) -> None:
+    write(tmp_path / "src/a.ndjson", b'{"id":"a\tb"}\n{"id":"c"}\n')
+    said = shell("try", str(tmp_path / "src")).text
+    assert "not JSON: Invalid control character at character 8" in said
+    assert "1 record: not JSON: Invalid control character (the first: a.ndjson line 1)" in said
