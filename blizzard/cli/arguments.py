@@ -59,6 +59,15 @@ def add_hints_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_variant_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--variant",
+        action="store_const",
+        const=True,
+        help="make a new table that takes each record whole, in one VARIANT column named record",
+    )
+
+
 def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", metavar="URI", help="folder, file or glob of NDJSON files")
     parser.add_argument("--table", metavar="URI", help="Delta table to append to; made on first use")
@@ -70,12 +79,7 @@ def add_ingest_arguments(parser: argparse.ArgumentParser) -> None:
         help="make a new table with the schema that a sample of the records suggests",
     )
     add_hints_argument(parser)
-    parser.add_argument(
-        "--variant",
-        action="store_const",
-        const=True,
-        help="make a new table that takes each record whole, in one VARIANT column named record",
-    )
+    add_variant_argument(parser)
     parser.add_argument("--pipeline", metavar="NAME", help=_PIPELINE_HELP)
     add_committer_argument(parser)
     add_config_arguments(parser)

@@ -10,6 +10,7 @@ from blizzard.cli.arguments import (
     add_hints_argument,
     add_ingest_arguments,
     add_reads_again_argument,
+    add_variant_argument,
     records_or_all,
     whole_number,
 )
@@ -41,6 +42,7 @@ def add_try_parser(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--source", metavar="URI", help="the same, as a run takes it; or source.path of the file")
     parser.add_argument("--schema", metavar="DDL|FILE", help="the schema, instead of the one that a sample suggests")
     add_hints_argument(parser)
+    add_variant_argument(parser)
     parser.add_argument("--pattern", metavar="GLOB", help="which files below the folder")
     _add_records_argument(parser, 10_000)
     parser.add_argument("--rows", metavar="N", type=whole_number(0), default=10, help="rows to show (default: 10)")

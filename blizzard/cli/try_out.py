@@ -22,7 +22,8 @@ from blizzard.core.lists import count, cut_columns
 from blizzard.core.types import SourceFile
 from blizzard.errors import ConfigError
 from blizzard.operate.try_out import Tried, try_files
-from blizzard.schema.ddl import column_ddls, to_ddl
+from blizzard.schema import DeltaSchema
+from blizzard.schema.ddl import column_ddls
 from blizzard.service.progress import TerminalProgress
 from blizzard.spark.session import settings_of
 from blizzard.text.redaction import redact_argument
@@ -31,6 +32,8 @@ from blizzard.text.shell import shell_words
 _DATA_ENDING = re.compile(r"(?:\.(?:ndjson|jsonl|json|log|gz|gzip|zst|zstd|bz2|xz))+$", re.IGNORECASE)
 _ENDING = re.compile(r"(?:\.[A-Za-z][A-Za-z0-9]{0,7}){1,2}$")
 _GLOB = re.compile(r"[*?\[{]")
+_NO_PLAIN_NAME = re.compile(r"[*?\[\]{},!\\]")
+_NAMED_FILES = 20  # more would be no command to read
 # Where the output is no terminal.
 _WIDTH = 120
 
@@ -54,7 +57,7 @@ def dispatch(options: argparse.Namespace) -> int:
 def _config(options: argparse.Namespace) -> Config:
     """Without a schema one is inferred, as in the first run that would follow."""
     config = config_of(options)
-    if config.schema.ddl is None and config.schema.file is None:
+    if config.schema.ddl is None and config.schema.file is None and not config.schema.variant:
         return replace(config, schema=replace(config.schema, infer=True))
     return config
 
@@ -63,7 +66,7 @@ def _as_object(tried: Tried, command: str) -> dict[str, Any]:
     failure = tried.failure
     return {
         "found": [{"kind": kind, "files": files, "bytes": size} for kind, files, size in _kinds(tried.files)],
-        "ddl": to_ddl(tried.schema),
+        "ddl": ", ".join(_column_ddls(tried.schema)),
         "schema": tried.schema,
         "first_rows": [{name: plain_value(row[name]) for name in tried.columns} for row in tried.first_rows],
         **tried.facts,
@@ -78,7 +81,7 @@ def _lines(tried: Tried, command: str, width: int) -> Iterator[str]:
     for kind, files, size in _kinds(tried.files):
         yield f"{'found':<12}{count(files, 'file')} {kind}, {size:,} bytes"
     yield from ("", "schema:")
-    columns = column_ddls(tried.schema)
+    columns = _column_ddls(tried.schema)
     yield from (f"  {column}" for column in cut_columns([f"{column}," for column in columns[:-1]] + columns[-1:]))
     if tried.first_rows:
         yield from ("", "first rows:")
@@ -87,6 +90,11 @@ def _lines(tried: Tried, command: str, width: int) -> Iterator[str]:
     yield from trial_lines(tried.facts)
     if tried.failure is None:
         yield from ("", "next:", f"  {command}")
+
+
+def _column_ddls(schema: DeltaSchema) -> list[str]:
+    """Without metadata: that a column takes whole records is no part of DDL."""
+    return column_ddls({"type": "struct", "fields": [field | {"metadata": {}} for field in schema["fields"]]})
 
 
 def _kinds(files: Sequence[SourceFile]) -> list[tuple[str, int, int]]:
@@ -101,7 +109,7 @@ def _kinds(files: Sequence[SourceFile]) -> list[tuple[str, int, int]]:
 
 
 def _next_command(options: argparse.Namespace, config: Config, named: Sequence[str], request: RequestForFiles) -> str:
-    """The first run on the same files, to be pasted; of several, on the folder they are in. Secrets are hidden."""
+    """The first run on the same files, to be pasted; of many names, on the folder they are in. Secrets are hidden."""
     root = request.picked.location.root
     source = named[0] if len(named) == 1 else root
     place = root if _GLOB.search(source) else _DATA_ENDING.sub("", source.rstrip("/"))
@@ -109,11 +117,20 @@ def _next_command(options: argparse.Namespace, config: Config, named: Sequence[s
     words += ["--table", f"{place}_table"] if config.table.path is None else []
     words += ["--infer"] if config.schema.infer else []
     words += ["--schema", options.schema] if options.schema is not None else []
+    words += ["--variant"] if options.variant else []
     words += ["--hints", options.hints] if options.hints is not None else []
     words += ["--config", options.config] if options.config is not None else []
-    assignments = [*options.assignments, *([f"source.pattern={options.pattern}"] if options.pattern else [])]
+    pattern = options.pattern if len(named) == 1 else _pattern_of(request.picked.files)
+    assignments = [*options.assignments, *([f"source.pattern={pattern}"] if pattern else [])]
     words += [word for assignment in assignments for word in ("--set", assignment)]
     return shell_words(["blizzard", "run", *map(redact_argument, words)])
+
+
+def _pattern_of(files: Sequence[SourceFile]) -> str | None:
+    """A run on the whole folder would read others too, or not those with other endings."""
+    paths = [file.path for file in files]
+    is_short = 1 < len(paths) <= _NAMED_FILES and not any(_NO_PLAIN_NAME.search(path) for path in paths)
+    return f"{{{','.join(paths)}}}" if is_short else None
 
 
 def _width() -> int:

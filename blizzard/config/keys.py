@@ -228,9 +228,9 @@ class BadRecordsKeys:
     first_batch_max_ratio: float | None = _key(
         ratio,
         0.5,
-        "a larger share of bad records in a pipeline's first batch stops the run before it commits anything, so that a"
-        " schema that does not fit uses up no source and leaves no table to drop; 1: never. `bad_records.max_ratio`, if"
-        " set, holds instead",
+        "a larger share of bad records, or of bad files, in a pipeline's first batch stops the run before it commits"
+        " anything, so that a schema or a framing that does not fit uses up no source and leaves no table to drop; 1:"
+        " never. `bad_records.max_ratio`, if set, holds instead",
     )
 
 

@@ -148,7 +148,10 @@ def request_for_files(
     config: Config, uris: Sequence[str], spark_settings: Mapping[str, str] | None = None
 ) -> RequestForFiles:
     settings = spark_settings or {}
-    picked = pick_files(uris, config.source.pattern, lambda root: config.access("source", root, settings))
+    keys = config.source
+    picked = pick_files(
+        uris, keys.pattern, lambda root: config.access("source", root, settings), filters=_filters(keys)
+    )
     return RequestForFiles(config=config, spark_settings=settings, picked=picked, schema=_given_schema(config, None))
 
 

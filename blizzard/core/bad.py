@@ -33,8 +33,9 @@ class BadPolicy:
 # whole files hold no more.
 _ENOUGH_RECORDS = 100
 # Of a first batch fewer records are enough: a person who tries a small file waits for an answer. Still fewer count only
-# if not one of them is good.
+# if not one of them is good. So it is with files.
 _ENOUGH_FIRST_RECORDS = 20
+_ENOUGH_FIRST_FILES = 20
 
 
 def find_excess(result: BatchResult, policy: BadPolicy) -> str | None:
@@ -58,11 +59,16 @@ def find_excess(result: BatchResult, policy: BadPolicy) -> str | None:
 
 
 def is_mostly_bad(result: BatchResult, policy: BadPolicy) -> bool:
-    """Whether this, the first batch of a pipeline, shows that schema or settings do not fit the records."""
+    """Whether this, the first batch of a pipeline, shows that schema or settings do not fit the records or the files: a
+    wrong framing breaks every file, and would use up all of them."""
     if policy.first_batch_max_ratio is None or policy.max_ratio is not None:
         return False
     is_enough = result.bad + result.rows >= _ENOUGH_FIRST_RECORDS or not result.rows
-    return is_enough and _ratio(result.bad, result.rows) > policy.first_batch_max_ratio
+    if is_enough and _ratio(result.bad, result.rows) > policy.first_batch_max_ratio:
+        return True
+    broken = len(result.broken)
+    is_enough = len(result.slices) >= _ENOUGH_FIRST_FILES or not result.rows
+    return is_enough and _ratio(broken, len(result.slices) - broken) > policy.first_batch_max_ratio
 
 
 def _is_enough(slices: Sequence[SliceReport]) -> bool:

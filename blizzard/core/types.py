@@ -294,6 +294,11 @@ class BatchResult:
         return (*self.changed, *self.unreadable)
 
     @property
+    def broken(self) -> dict[str, str]:
+        """Files of which nothing more can be read, and why. They count as finished."""
+        return {s.path: s.broken for s in self.slices if s.broken is not None}
+
+    @property
     def quarantine(self) -> tuple[DataFile, ...]:
         return tuple(f for report in self.reports for f in report.quarantine)
 

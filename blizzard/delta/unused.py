@@ -38,13 +38,21 @@ def remove_unused_table(root: str, pipeline: str, run_id: str) -> bool:
         _put_back(aside, kept)
         return False
     shutil.rmtree(aside)
+    remove_files_of(root, run_id)
+    return True
+
+
+def remove_files_of(root: str, run_id: str) -> None:
+    """Files that a run wrote and no commit names, and the folders that are empty then. A log stays: somebody may be
+    about to write its first commit."""
     for folder, _, names in os.walk(root, topdown=False):
+        if folder.startswith(os.path.join(root, log.LOG_FOLDER)):
+            continue
         for name in names:
             if name.startswith(f"blizzard-{run_id}-"):
                 os.unlink(os.path.join(folder, name))
         with suppress(OSError):  # it holds files of others
             os.rmdir(folder)
-    return True
 
 
 def _put_back(aside: str, kept: str) -> None:

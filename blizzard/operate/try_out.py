@@ -11,11 +11,13 @@ from blizzard.config.request import RequestForFiles
 from blizzard.core.events import Emit, unheard
 from blizzard.core.framing import framing_of_pipeline
 from blizzard.core.kinds import Kind
+from blizzard.core.look import Listed
 from blizzard.core.reasons import explain
 from blizzard.core.trial import Trial
 from blizzard.core.types import Slice, SourceFile
 from blizzard.errors import BadData
 from blizzard.run.assemble import Assembly, layout_of_new_table, parse_policy
+from blizzard.run.discover import check_matches
 from blizzard.run.reasons import Advisor
 from blizzard.run.trial import trial_facts
 from blizzard.schema import DeltaSchema
@@ -36,6 +38,8 @@ class Tried:
 def try_files(request: RequestForFiles, *, max_records: int | None, rows: int, emit: Emit = unheard) -> Tried:
     """Parse so many lines of the picked files; all of them for None. Raises if there is no record."""
     files, config = request.picked.files, request.config
+    listed = Listed(files=files, at_ms=0, left_out=request.picked.left_out)
+    check_matches(emit if files else unheard, listed, request.source_location.identity)
     assembly = Assembly(request=request, emit=emit)
     policy = parse_policy(config)  # report a mistake before anything is read
     layout = layout_of_new_table(config, request.schema or _infer(assembly, files))
@@ -69,7 +73,7 @@ def _why_no_row(trial: Trial, assembly: Assembly) -> BadData:
             f" settings that are named beside the reasons, or the files.",
             kind=Kind.MOSTLY_BAD,
         )
-    broken = trial.result.unreadable | {s.path: s.broken for s in trial.result.slices if s.broken is not None}
+    broken = trial.result.unreadable | trial.result.broken
     for path, why in broken.items():
         return BadData(f"no file can be read. The first: {path}: {why}", kind=Kind.UNREADABLE_FILES)
     return _no_record(assembly)

@@ -38,6 +38,7 @@ from blizzard.core.retry import RetryPolicy
 from blizzard.core.types import DataFile
 from blizzard.delta import log
 from blizzard.delta.errors import cannot_open, txn_version
+from blizzard.delta.unused import remove_files_of
 from blizzard.errors import BlizzardError, ConfigError, Refused, Temporary, failure_to_write
 from blizzard.faults import reach
 from blizzard.quarantine.features import require_readable, require_writable
@@ -168,6 +169,10 @@ class DeltaRsQuarantine:
                 return False
             case Misaligned(kind=kind, message=message):
                 raise out_of_step(kind, message, self.root, position)
+
+    def take_back(self, run_id: str) -> None:
+        if is_local(self.root):
+            remove_files_of(self.root, run_id)
 
     def took_in(self, position: Position, sequences: Collection[int]) -> Collection[int]:
         """Those of these sequences whose bad records were all added to the table: none was given up as lost."""

@@ -96,6 +96,7 @@ class _Run:
             return
         if self._ports.place.take_back(self._settings.pipeline, self._settings.run_id):
             self.table = None
+            self._ports.quarantine.take_back(self._settings.run_id)
         else:
             self._ports.emit(Warned(message=_EMPTY_TABLE))
 

@@ -178,14 +178,26 @@ class BatchIngest:
 
 def mostly_bad(result: BatchResult, advisor: Advisor) -> BadData:
     """For the first batch of a pipeline."""
+    as_it_is = "To ingest it as it is: --set bad_records.first_batch_max_ratio=1"
+    records, files = result.bad + result.rows, len(result.slices)
+    if not result.bad or len(result.broken) / files > result.bad / records:
+        path, why = next(iter(result.broken.items()))
+        return BadData(
+            f"the first batch is mostly bad: {len(result.broken):,} of {count(files, 'file')} cannot be read"
+            f" to the end, the first: {path} ({why}). Nothing was committed, and the source is not used up. If"
+            f" the records do not lie in their files as source.framing says, change it; else replace the files, or"
+            f" move them away.",
+            kind=Kind.MOSTLY_BAD,
+            further=[as_it_is],
+        )
     return BadData(
-        f"the first batch is mostly bad: {result.bad:,} of {count(result.bad + result.rows, 'record')}. The schema or"
+        f"the first batch is mostly bad: {result.bad:,} of {count(records, 'record')}. The schema or"
         f" the settings do not fit them. Nothing was committed, and the source is not used up. The commonest reasons,"
         f" with what would take such records:",
         kind=Kind.MOSTLY_BAD,
         further=[
             *advisor.lines(result.reasons, _TOLD_REASONS),
-            "To ingest it as it is: --set bad_records.first_batch_max_ratio=1",
+            as_it_is,
         ],
     )
 

@@ -138,6 +138,9 @@ class Quarantine(Protocol):
         """Those of these sequences whose bad records were all added here. What a person did with them later does not
         matter."""
 
+    def take_back(self, run_id: str) -> None:
+        """Remove the files of bad records that this run wrote, where that is safe. For a run without a commit."""
+
 
 class Cleaner(Protocol):
     """Archives or deletes source files, one at a time."""

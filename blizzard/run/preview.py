@@ -86,6 +86,9 @@ class NothingSettled:
     def is_settled(self, position: Position) -> bool:
         return self.quarantine.is_settled(position)
 
+    def take_back(self, run_id: str) -> None:
+        del run_id
+
     def took_in(self, position: Position, sequences: Collection[int]) -> Collection[int]:
         return self.quarantine.took_in(position, sequences)
 

@@ -43,7 +43,7 @@ def trial_facts(trial: Trial, schema: DeltaSchema, *, advisor: Advisor, rename: 
         "framings": dict(Counter(s.framing for s in result.slices if s.to_record)),
         "sibling_fields": _named(result.siblings),
         "bad_reasons": _bad_reasons(result, advisor),
-        "bad_files": {s.path: s.broken for s in result.slices if s.broken is not None},
+        "bad_files": result.broken,
         "unreadable_files": result.unreadable | dict.fromkeys(result.changed, "changed after it was listed"),
         "unknown_fields": _named(result.undeclared),
         "new_columns": list(new)[:_MAX_NAMES],

@@ -120,6 +120,7 @@ class _Builder:
         fields, before = [], len(self.left_out)
         self._remark_on_clashes(seen, path)
         columns = self._by_column(seen.fields, hints, path)
+        self._leave_out_impossible(columns, path)
         if not path:
             self._leave_to_rescue(columns)
         for name in dict.fromkeys([*columns, *hints.inside]):
@@ -133,6 +134,15 @@ class _Builder:
             return None
         self.problems += name_problems([f["name"] for f in fields], path)
         return {"type": "struct", "fields": fields}
+
+    def _leave_out_impossible(self, columns: dict[str, Seen], path: ColumnPath) -> None:
+        """Such names become no columns after the sample either. One of them in one record must not stop a first run."""
+        for name in [name for name in columns if name_problems([name], path)]:
+            del columns[name]
+            self.remarks.append(
+                f"{show_column(path)}: {name!r} cannot be the name of a column; its values go the way of fields without"
+                f" one (schema.evolution)"
+            )
 
     def _leave_to_rescue(self, columns: dict[str, Seen]) -> None:
         """blizzard fills the column of this name itself. What a field of this name holds is kept there."""

@@ -14,7 +14,7 @@ from threading import Event
 
 from blizzard.core.kinds import Kind
 from blizzard.core.late import EVERYTHING, Scope
-from blizzard.core.left_out import LeftOutCount
+from blizzard.core.left_out import NONE_LEFT_OUT, LeftOutCount
 from blizzard.core.position import prefix_of
 from blizzard.core.types import Listing, SourceFile
 from blizzard.errors import BadFile
@@ -40,7 +40,7 @@ def list_bucket(source: SourceLocation, chosen: Chosen, scope: Scope = EVERYTHIN
         sizes.append(file.size_bytes)
         etags.append(file.etag)
         seen_ms.append(file.seen_ms)
-    return Listing(paths, sizes, etags, seen_ms, left_out=left_out.total)
+    return Listing(paths, sizes, etags, seen_ms, left_out=left_out.total if source.only is None else NONE_LEFT_OUT)
 
 
 def _in_scope(source: SourceLocation, scope: Scope, chosen: Chosen) -> Iterator[SourceFile]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from blizzard.core.kinds import Kind
 from blizzard.core.late import EVERYTHING, Scope
-from blizzard.core.left_out import LeftOutCount
+from blizzard.core.left_out import NONE_LEFT_OUT, LeftOutCount
 from blizzard.core.names import is_below, is_name
 from blizzard.core.types import Listing, SourceFile, seen_since
 from blizzard.errors import BadFile, ConfigError, Temporary
@@ -57,7 +57,7 @@ def list_source(source: SourceLocation, scope: Scope = EVERYTHING, chosen: Chose
         raise Temporary(f"the source changed while it was listed: {e}", kind=Kind.SOURCE_CHANGED) from e
     except OverflowError as e:
         raise BadFile(f"{path} has a modification time that is out of range", kind=Kind.SOURCE_NOT_READABLE) from e
-    return Listing(paths, sizes, mtimes_ns, seen_ms, asides, left_out.total)
+    return Listing(paths, sizes, mtimes_ns, seen_ms, asides, left_out.total if source.only is None else NONE_LEFT_OUT)
 
 
 def find_listed(source: SourceLocation, name: str) -> SourceFile | None:

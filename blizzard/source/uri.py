@@ -74,7 +74,10 @@ def locate_source(
     only = None
     if _GLOB.search(path) and not _exists(path, access):
         if pattern is not None:
-            raise ConfigError("the source already has a pattern; leave source.pattern out", kind=Kind.USAGE)
+            raise ConfigError(
+                "the source already has a pattern; leave source.pattern out, or name the folder as the source",
+                kind=Kind.USAGE,
+            )
         folder, pattern = _split_glob(path)
     elif _is_file(path, access):
         if pattern is not None:

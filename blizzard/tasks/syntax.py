@@ -86,8 +86,9 @@ def parse_json(line: bytes) -> Any:
     try:
         value = _decode(text)
     except json.JSONDecodeError as error:
-        reason = _reason(LineKind.NOT_JSON, (), error.msg)
-        raise LineError(LineKind.NOT_JSON, f"not JSON: {error.msg} at character {error.pos}", reason=reason) from None
+        what = error.msg.removesuffix(" at")  # of some errors the stdlib's text goes on with the place
+        reason = _reason(LineKind.NOT_JSON, (), what)
+        raise LineError(LineKind.NOT_JSON, f"not JSON: {what} at character {error.pos}", reason=reason) from None
     except RecursionError:
         raise LineError(LineKind.TOO_DEEP, "nested too deep for this call stack") from None
     if "\\u" in text and any(match[1] for match in _ESCAPE.finditer(text)):

@@ -279,6 +279,9 @@ class MemoryQuarantine:
     def check_pending(self, position: Position) -> None:
         self.is_settled(position)
 
+    def take_back(self, run_id: str) -> None:
+        del run_id
+
     def took_in(self, position: Position, sequences: Collection[int]) -> Collection[int]:
         del position
         return {sequence for sequence in sequences if sequence <= self.world.quarantine_txn}

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pytest
 
 from blizzard.core.patterns import DEFAULT_GLOB
@@ -218,3 +219,76 @@ def test_files_that_are_not_one_record_a_line_are_read_as_a_run_would(
     _, out, _ = call(capfd, "try", str(tmp_path))
     assert "framing     not one record a line: 1 file as array:Records, 1 file as concatenated\n" in out
     assert "siblings    beside the arrays, read by nothing: region\n" in out
+
+
+def test_names_that_no_pattern_takes_end_as_in_a_run_with_the_setting_that_reads_them(
+    tmp_path: Path, shell: Shell
+) -> None:
+    write_ids(tmp_path / "src/a.log", 0, 3)
+    said = shell("try", str(tmp_path / "src"))
+    assert (said.code, said.kind) == (2, "no_file_matches")
+    assert said.text.endswith("to read the .log: --set 'source.pattern=**/*.log' [no_file_matches]\n")
+    assert shell("try", str(tmp_path / "src"), "--set", "source.pattern=**/*.log").code == 0
+
+
+def test_files_beside_that_no_pattern_takes_are_named(tmp_path: Path, shell: Shell) -> None:
+    write_ids(tmp_path / "src/a.ndjson", 0, 3)
+    write(tmp_path / "src/b.csv", b"id\n1\n")
+    said = shell("try", str(tmp_path / "src"))
+    assert said.text.count("warning: 1 file matches no pattern: 1 .csv") == 1
+    # A file that is named is wanted alone; and source.pattern would be refused beside it.
+    assert "no pattern" not in shell("try", str(tmp_path / "src/a.ndjson")).text
+    planned = shell("plan", "--source", str(tmp_path / "src/a.ndjson"), "--table", str(shell.table), "--infer")
+    assert (planned.code, "no pattern" in planned.text) == (0, False)
+
+
+def test_the_filters_leave_out_what_they_leave_out_of_a_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    write_ids(tmp_path / "src/a.ndjson", 0, 3)
+    write_ids(tmp_path / "src/b.ndjson", 3, 5)
+    assert tried(capfd, str(tmp_path / "src"), "--set", "source.ignore=b.*")[1]["rows"] == 3
+    code, _, err = call(capfd, "try", str(tmp_path / "src"), "--set", "source.modified_after=2999-01-01")
+    assert (code, err.splitlines()[-1].split()[-1]) == (5, "[no_records]")
+
+
+@pytest.mark.parametrize("names", [("a.ndjson", "b.log"), ("sub/a.ndjson", "b.ndjson")])
+def test_the_next_command_reads_the_named_files_and_no_others(
+    tmp_path: Path, shell: Shell, names: tuple[str, str]
+) -> None:
+    for number, name in enumerate((*names, "other.ndjson")):
+        write_ids(tmp_path / "src" / name, number, number + 1)
+    said = shell("try", *(str(tmp_path / "src" / name) for name in names))
+    command = next(line for line in said.text.splitlines() if line.startswith("  blizzard run"))
+    assert shell(*shlex.split(command)[1:]).code == 0
+    assert ids(tmp_path / "src_table") == [0, 1]
+
+
+@pytest.mark.parametrize("given", [("--variant",), ("--set", "schema.variant=true")])
+def test_records_are_tried_whole(tmp_path: Path, shell: Shell, given: tuple[str, ...]) -> None:
+    write(tmp_path / "src/a.ndjson", b'{"":1}\n{"a":{"":2}}\n')
+    said = shell("try", str(tmp_path / "src"), *given)
+    assert said.code == 0
+    assert "rows        2" in said.text.splitlines()
+    command = next(line for line in said.text.splitlines() if line.startswith("  blizzard run"))
+    assert shell(*shlex.split(command)[1:]).last["records"] == 2
+
+
+def test_a_name_that_no_column_can_have_does_not_stop_the_first_run(tmp_path: Path, shell: Shell) -> None:
+    """An unnamed index column, as some exporters write it; its values are kept."""
+    write(tmp_path / "src/a.ndjson", b'{"":3,"id":1,"x":{"":2,"y":1}}\n{"a\\u0007b":4,"id":2}\n')
+    said = shell("try", str(tmp_path / "src"))
+    assert said.code == 0
+    assert "column x: '' cannot be the name of a column; its values go the way of fields without one" in said.text
+    command = next(line for line in said.text.splitlines() if line.startswith("  blizzard run"))
+    assert shell(*shlex.split(command)[1:]).code == 0
+    rows = deltalake.DeltaTable(str(tmp_path / "src_table")).to_pyarrow_table().to_pylist()
+    assert [(row["id"], json.loads(row["_rescued_data"])) for row in rows] == [
+        (1, {"``": 3, "x.``": 2}),
+        (2, {"`a\x07b`": 4}),
+    ]
+
+
+def test_what_the_text_of_the_parser_says_of_a_place_is_not_said_twice(tmp_path: Path, shell: Shell) -> None:
+    write(tmp_path / "src/a.ndjson", b'{"id":"a\tb"}\n{"id":"c"}\n')
+    said = shell("try", str(tmp_path / "src")).text
+    assert "not JSON: Invalid control character at character 8" in said
+    assert "1 record: not JSON: Invalid control character (the first: a.ndjson line 1)" in said

@@ -19,6 +19,7 @@ from blizzard.delta.unused import remove_unused_table
 from blizzard.errors import BadData, ConfigError, Refused
 from blizzard.tasks.policy import ParsePolicy, Unknown
 from tests.flows.in_process import Flow, write_foreign
+from tests.flows.shell import Shell
 from tests.ingesting import ids, line, write, write_ids
 
 HALF = BadPolicy(first_batch_max_ratio=0.5)
@@ -54,6 +55,20 @@ def test_the_share_and_how_few_records_say_something(rows: int, bad: int, is_sto
     assert not is_mostly_bad(read(rows, bad), replace(HALF, max_ratio=0.9))
 
 
+@pytest.mark.parametrize(
+    ("good", "broken", "is_stopped"),
+    [(0, 1, True), (0, 30, True), (1, 2, False), (9, 11, True), (10, 10, False), (15, 5, False), (3, 0, False)],
+)
+def test_files_that_are_given_up_count_like_records(good: int, broken: int, is_stopped: bool) -> None:
+    """A wrong source.framing breaks every file: the first batch would use them all up, with exit 0 and no row."""
+    whole = SliceReport(path="a", size_bytes=1, etag="e", from_record=0, to_record=1, finished=True, rows=1)
+    given_up = replace(whole, to_record=0, rows=0, broken="corrupt after record 0")
+    slices = [replace(whole if n < good else given_up, path=f"{n}") for n in range(good + broken)]
+    result = BatchResult(reports=(TaskReport(slot=0, slices=tuple(slices)),))
+    assert is_mostly_bad(result, HALF) is is_stopped
+    assert not is_mostly_bad(result, replace(HALF, first_batch_max_ratio=1.0))
+
+
 def tree(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
@@ -72,9 +87,34 @@ def test_nothing_is_committed_and_no_table_stays(tmp_path: Path, records: str) -
     assert not flow.table.exists()
     assert flow.quarantined() == []
     assert tree(flow.src) == before
+    assert sorted(tmp_path.iterdir()) == [flow.src]  # nor a file of bad records
     flow.run(bad=replace(HALF, records=records, first_batch_max_ratio=1.0))
     assert ids(flow.table) == [0] * 9
     assert len(flow.quarantined()) == (0 if records == "drop" else 40)
+
+
+def test_a_framing_that_breaks_every_file_uses_up_none(shell: Shell) -> None:
+    for name in ("a", "b", "c"):
+        write(shell.folder / "src" / f"{name}.ndjson", line(0) + line(1))
+    wrong = ("--set", "source.framing=array:items")
+    said = shell.run(*wrong)
+    assert (said.code, said.kind) == (5, "mostly_bad")
+    assert "3 of 3 files cannot be read to the end, the first: a.ndjson (corrupt after record 0)" in said.last["error"]
+    assert not shell.table.exists()
+    planned = shell("plan", *shell.where(*wrong, "--validate"))
+    assert planned.code == 5
+    assert "3 of 3 files cannot be read to the end" in planned.text
+    assert shell.run().code == 0
+    assert ids(shell.table) == [0, 0, 0, 1, 1, 1]
+
+
+def test_files_that_are_given_up_can_be_ingested_as_they_are(shell: Shell) -> None:
+    write(shell.folder / "src" / "a.ndjson", b'[{"id":1,"name":"n"}]\n[{"id":2,"name":"n"}] and more')
+    said = shell.run()
+    assert (said.code, said.kind) == (5, "mostly_bad")
+    assert said.last["error"].endswith("To ingest it as it is: --set bad_records.first_batch_max_ratio=1")
+    assert shell.run("--set", "bad_records.first_batch_max_ratio=1").last["bad_files"] == 1
+    assert ids(shell.table) == []
 
 
 def test_the_three_commonest_reasons_are_told_with_what_takes_them(tmp_path: Path) -> None:
@@ -194,6 +234,16 @@ def test_files_of_others_stay(tmp_path: Path) -> None:
         (flow.table / name).write_text("x")
     assert remove_unused_table(str(flow.table), "p", "r")
     assert list(tree(flow.table)) == ["notes.txt"]
+
+
+def test_of_a_shared_quarantine_only_the_files_of_the_run_go(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    root = tmp_path / "table_quarantine"
+    for name in ("blizzard-r-00000001-0000-a.parquet", "blizzard-s-00000001-0000-a.parquet"):
+        write(root / name, b"x")
+    (root / "_delta_log").mkdir()
+    flow.quarantine.take_back("r")
+    assert sorted(path.name for path in root.iterdir()) == ["_delta_log", "blizzard-s-00000001-0000-a.parquet"]
 
 
 def test_a_log_that_cannot_be_put_back_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

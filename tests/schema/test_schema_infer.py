@@ -142,8 +142,18 @@ def test_every_mixed_column_is_told_with_an_example_of_each_kind() -> None:
 def test_names_that_cannot_stand_together_are_refused() -> None:
     with pytest.raises(SchemaError, match=r"column `ä`: named more than once \(`ä`, `Ä`\)"):
         infer_schema([{"ä": 1}, {"Ä": 2}])
-    with pytest.raises(SchemaError, match=r"schema\.rename.*\n.*column u: the column name '' is empty"):
-        infer_schema([{"u": {"": 1}}])
+
+
+def test_names_that_no_column_can_have_are_left_out_and_told() -> None:
+    inferred = infer_schema([{"": 1, "id": 1, "u": {"": 1, "b\x00": 2, "v": 1}, "only": {"": 1}}])
+    assert to_ddl(inferred.schema) == "id BIGINT, u STRUCT<v: BIGINT>"
+    told = "cannot be the name of a column; its values go the way of fields without one (schema.evolution)"
+    assert [remark for remark in inferred.remarks if told in remark] == [
+        f"schema: '' {told}",
+        f"column u: '' {told}",
+        f"column u: 'b\\x00' {told}",
+        f"column only: '' {told}",
+    ]
 
 
 def test_spellings_of_one_name_are_one_column_with_the_smallest() -> None:
