@@ -296,8 +296,8 @@ def test_a_source_of_which_nothing_is_of_use_is_an_error(tmp_path: Path) -> None
 
 
 def test_names_that_cannot_stand_together_are_an_error_that_names_them(tmp_path: Path) -> None:
-    write(tmp_path, a=lines("ä", 1), b=lines("Ä", 1), c=b'{"":1}\n')
-    with pytest.raises(SchemaError, match=r"(?s)the column name '' is empty.*named more than once \(`ä`, `Ä`\)"):
+    write(tmp_path, a=lines("ä", 1), b=lines("Ä", 1))
+    with pytest.raises(SchemaError, match=r"named more than once \(`ä`, `Ä`\)"):
         infer(tmp_path)
 
 
