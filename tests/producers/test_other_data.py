@@ -18,7 +18,6 @@ from tests.producers.shapes import SHAPES
 # What no schema can be made for. Nothing is left behind, and the message says what to do.
 TOO_ODD = {
     "60 levels": "nested more than 30 deep",
-    "names that no column may have": "the column name '' is empty",
     "two spellings beyond ASCII": "named more than once",
 }
 NO_VALUE = "no column of the records holds a value"
