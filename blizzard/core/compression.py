@@ -14,7 +14,6 @@ SUFFIXES = {
     ".xz": "xz",
     ".lz4": "lz4",
 }
-COMPRESSION_SUFFIXES = tuple(SUFFIXES)
 COMPRESSIONS = tuple(dict.fromkeys(SUFFIXES.values()))
 
 
@@ -28,7 +27,7 @@ _NOT_ALWAYS_KNOWN = ("bzip2", "xz", "lz4")
 _IN = "+"
 
 
-def reading_of(encoding: str, compression: str) -> str:
+def name_reading(encoding: str, compression: str) -> str:
     """How the text of a file was made from its bytes, as positions say it: `utf-8`, `utf-16-le`, `utf-8+bzip2`."""
     return f"{encoding}{_IN}{compression}" if compression in _NOT_ALWAYS_KNOWN else encoding
 

@@ -31,7 +31,7 @@ class RecordsRead:
     size_bytes: int | None = None  # of the file as it was read; None if nothing was taken
     etag: str | None = None
     framing: str = LINES  # neither changes while records are committed, whatever the settings say
-    encoding: str = UTF8
+    encoding: str = UTF8  # with the compression, if not every release knew it: utf-8+bzip2
 
 
 FileProgress = Finished | RecordsRead

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 
-from blizzard.core.compression import NONE, compression_by_name, reading_of
+from blizzard.core.compression import NONE, compression_by_name, name_reading
 from blizzard.core.kinds import Kind
 from blizzard.core.types import Slice
 from blizzard.source.decompress import decompress
@@ -35,7 +35,7 @@ class DecodedStream:
     @property
     def reading(self) -> str:
         """For the position: a count of records means nothing if the file is decoded in another way."""
-        return reading_of(self.encoding, self.compression)
+        return name_reading(self.encoding, self.compression)
 
     def read(self, size: int, /) -> bytes:
         with _as_unreadable():

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from blizzard.core.compression import COMPRESSION_SUFFIXES, COMPRESSIONS, compression_by_name
+from blizzard.core.compression import COMPRESSIONS, SUFFIXES, compression_by_name
 from blizzard.core.kinds import Kind
 from blizzard.source.decode import UnreadableSource, open_stream
 from blizzard.store import open_store
@@ -34,7 +34,7 @@ def kind_of(content: bytes, name: str) -> str:
 
 def test_every_codec_has_a_sample_and_a_name() -> None:
     assert set(COMPRESSIONS) == set(COMPRESS) == set(SMALL) == set(NAMES)
-    assert all(compression_by_name(f"A.NDJSON{suffix.upper()}") in COMPRESSIONS for suffix in COMPRESSION_SUFFIXES)
+    assert all(compression_by_name(f"A.NDJSON{suffix.upper()}") in COMPRESSIONS for suffix in SUFFIXES)
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 7, 65_536])
