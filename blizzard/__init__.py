@@ -1,4 +1,8 @@
-"""blizzard: NDJSON files into a Delta Lake table with PySpark, each record exactly once."""
+"""blizzard: NDJSON files into a Delta Lake table with PySpark, each record exactly once.
+
+`ingest` appends what is new, `plan` says what it would do, `status`, `files` and `audit` say what was done, `rollback`
+goes back, `quarantine` has the bad records. The types of the results are in `blizzard.api`.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from blizzard.errors import BadData, BlizzardError, ConfigError, Fenced, Refused, Temporary
 
 if TYPE_CHECKING:
-    from blizzard.api import ingest, status
-    from blizzard.run.summary import Summary
+    from blizzard.api import Summary as Summary
+    from blizzard.api import audit, files, ingest, plan, quarantine, rollback, status
 
 __version__ = "0.1.0"
 __all__ = [
@@ -17,21 +21,28 @@ __all__ = [
     "ConfigError",
     "Fenced",
     "Refused",
-    "Summary",
     "Temporary",
+    "__version__",
+    "audit",
+    "files",
     "ingest",
+    "plan",
+    "quarantine",
+    "rollback",
     "status",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # Loaded on first use: `import blizzard.core` must not pull in pyspark or deltalake.
-    if name in ("ingest", "status"):
-        from blizzard import api
+if not TYPE_CHECKING:  # a checker would take every name for one that is there
 
-        return getattr(api, name)
-    if name == "Summary":
-        from blizzard.run.summary import Summary
+    def __getattr__(name: str) -> Any:
+        # Loaded on first use: `import blizzard.core` must not pull in pyspark or deltalake.
+        if name in __all__ or name == "Summary":
+            from blizzard import api
 
-        return Summary
-    raise AttributeError(name)
+            return getattr(api, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

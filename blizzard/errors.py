@@ -10,10 +10,12 @@ from __future__ import annotations
 import errno
 import os
 import re
+import traceback
 from collections.abc import Sequence
 
 from blizzard.core.kinds import Kind
 from blizzard.text.shown import shown
+from blizzard.text.trace import TRACEBACK_VARIABLE
 
 
 class BlizzardError(Exception):
@@ -160,3 +162,22 @@ def known_failure(error: BaseException) -> BlizzardError | None:
     if error.errno in _MAY_PASS:
         return Temporary(f"{what}: {error.strerror}. Run again.")
     return None
+
+
+_SHOWN_CHARS = 300
+
+
+def failure_of(error: BaseException) -> BlizzardError:
+    """For the end of a command or of a cycle: our error for any exception."""
+    return known_failure(error) or BlizzardError(_describe_unknown(error), kind=Kind.INTERNAL)
+
+
+def _describe_unknown(error: BaseException) -> str:
+    """One line about a bug in blizzard, with the place where it was raised."""
+    try:
+        said = " ".join(repr(error).split())
+    except Exception:  # its own repr may fail
+        said = type(error).__name__
+    ours = [f for f in traceback.extract_tb(error.__traceback__) if f"{os.sep}blizzard{os.sep}" in f.filename]
+    where = f" at {os.path.basename(ours[-1].filename)}:{ours[-1].lineno}" if ours else ""
+    return f"unexpected: {said[:_SHOWN_CHARS]}{where}. Please report it; {TRACEBACK_VARIABLE}=1 shows the traceback."

@@ -1,6 +1,7 @@
 """Named points where a test can stop a real process, kill it, or lose an answer. Off unless BLIZZARD_FAULT is set.
 
-Its form is `point=ACTION[:ARG][@N]`, several joined with `;`. `hang:FILE` creates FILE and waits until it is gone;
+Its form is `point=ACTION[:ARG][@N]`, several joined with `;`. The point `*` is any of them; `point[NAME]` is the point
+where it concerns the table or quarantine in the folder NAME. `hang:FILE` creates FILE and waits until it is gone;
 `hold:FOLDER` puts a file named after the process id into FOLDER and waits for a file named `go` there. Both wait at
 most BLIZZARD_HANG_S seconds (120). `kill` sends SIGKILL to this process, `raise` raises InjectedFault. `@N` acts on the
 Nth visit only, `@N+` from the Nth visit on.
@@ -20,15 +21,17 @@ class InjectedFault(Exception):
     """Stands for an answer that never came."""
 
 
-def reach(point: str) -> None:
+def reach(point: str, root: str = "") -> None:
+    """`root` is where the table is that the point concerns, if it concerns one."""
     spec = os.environ.get("BLIZZARD_FAULT")
     if not spec:
         return
-    _visits[point] += 1
+    names = {point, "*", f"{point}[{root.rpartition('/')[2]}]"}
+    _visits.update(names)
     for rule in spec.split(";"):
         name, _, action = rule.partition("=")
         action, _, nth = action.partition("@")
-        if name == point and _is_due(nth, _visits[point]):
+        if name in names and _is_due(nth, _visits[name]):
             _act(action, point)
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from blizzard.airflow.decide import Ended, Fail, Retry, Skip, Success, decide, summary_of
+from blizzard.airflow.decide import Ended, Fail, Retry, Skip, Success, decide, failed_targets, summary_of
 from blizzard.airflow.requirements import (
     AirflowException,
     AirflowFailException,
@@ -89,6 +89,8 @@ def settle(
     reason = f"blizzard: {shown(decided.reason)}"
     match decided:
         case Success():
+            for text in failed_targets(summary):
+                _LOG.warning("blizzard: %s", shown(text))
             _LOG.info("%s", reason)
         case Skip():
             raise AirflowSkipException(reason)

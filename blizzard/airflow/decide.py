@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 _NOTHING_NEW, _TEMPORARY = 99, 75
@@ -82,7 +82,9 @@ def _by_summary(summary: Mapping[str, Any], nothing_new: Decision) -> Decision:
     match status:
         case "idle":
             return nothing_new
-        case "done" | "stopped":
+        case "paused" if not summary.get("commits"):
+            return replace(nothing_new, reason=f"the pipeline is paused{_why(summary.get('paused'))}")
+        case "done" | "stopped" | "paused":
             return Success(f"{status}: {summary.get('records')} records in {summary.get('commits')} commits")
         case "failed" if code == _TEMPORARY:
             return Retry(f"{error} [{kind}]", str(kind or "temporary"))
@@ -92,6 +94,11 @@ def _by_summary(summary: Mapping[str, Any], nothing_new: Decision) -> Decision:
             return Fail(f"{error} [{kind}]; this is a bug in blizzard, please report it", str(kind or "internal"))
         case _:
             return Fail(f"the summary's status is {status!r}, which this version does not know", "unknown_status")
+
+
+def _why(paused: Any) -> str:
+    reason = paused.get("reason") if isinstance(paused, Mapping) else None
+    return f": {reason}" if reason else ""
 
 
 def _by_exit_code(code: int, no_summary: str, nothing_new: Decision) -> Decision:
@@ -109,6 +116,18 @@ def _by_exit_code(code: int, no_summary: str, nothing_new: Decision) -> Decision
         return Retry(f"killed by signal {-code if code < 0 else code - 128}", "killed")
     # spark-submit failed, or Python did before blizzard began: no master, no package, no memory.
     return Retry(f"exit code {code}: the driver did not start; {no_summary}", "not_started")
+
+
+def failed_targets(summary: Mapping[str, Any] | None) -> list[str]:
+    """What a person should know of a run that ended well: those of its targets that failed, and why."""
+    targets = (summary or {}).get("targets")
+    if not isinstance(targets, Mapping):
+        return []
+    return [
+        f"target {name} failed, and the others went on: {one.get('error')} [{one.get('error_kind')}]"
+        for name, one in targets.items()
+        if isinstance(one, Mapping) and one.get("status") == "failed"
+    ]
 
 
 def summary_of(content: bytes | None, attempt: str, where: str) -> tuple[dict[str, Any] | None, str]:

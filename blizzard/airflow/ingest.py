@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingest:
     """`options` are configuration keys, such as {"limits.max_files": "1000"}. `flags` are any other arguments of
-    `blizzard run`, such as ("--infer",). Texts may hold Airflow templates."""
+    `blizzard run`, such as ("--infer",). Texts may hold Airflow templates. Leave `table` out if `config` or `options`
+    have several targets."""
 
     source: str
-    table: str
     pipeline: str
+    table: str | None = None
     schema: str | None = None
     config: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)

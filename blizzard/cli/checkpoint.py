@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from blizzard.cli.context import ingesting, looking
@@ -13,14 +13,13 @@ from blizzard.core.choose import Change, names_of, refuse_change
 from blizzard.core.kinds import Kind
 from blizzard.core.patterns import word_for
 from blizzard.core.refuse import describe_source, filters_shown
-from blizzard.core.types import SourceFile
 from blizzard.errors import ConfigError, Refused
 from blizzard.operate import positions, transfer
 from blizzard.operate.choose import apply_choice, plan_choice
-from blizzard.operate.rollback import Rollback, apply_rollback, list_for, prepare_rollback
-from blizzard.operate.status import checkpoints, find_position, newest_payloads, payload_of
+from blizzard.operate.from_mirror import read_export, require_newest
+from blizzard.operate.rollback import roll_back
+from blizzard.operate.status import checkpoints, newest_payloads, payload_of
 from blizzard.quarantine import contents
-from blizzard.run.assemble import Assembly
 from blizzard.service.progress import TerminalProgress
 from blizzard.store.uri import local_path
 from blizzard.text.json import json_text
@@ -72,7 +71,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _edit(options: argparse.Namespace) -> int:
-    with ingesting(options) as assembly:
+    with ingesting(options, TerminalProgress().see) as assembly:
         table = assembly.open_for_commit()
 
         def plan() -> positions.Edit:
@@ -144,14 +143,25 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
-    try:
-        with open(options.file, "rb") as file:
-            content = file.read()
-    except OSError as e:
-        raise ConfigError(f"{options.file} cannot be read: {e.strerror}", kind=Kind.USAGE) from e
+    of_mirror = (options.sequence, options.pipeline, options.table_id)
+    if options.file is not None and any(given is not None for given in of_mirror):
+        raise ConfigError("--sequence, --pipeline and --table-id go with --from-mirror", kind=Kind.USAGE)
+    content = None if options.file is None else _read(options.file)
     with looking(options, TerminalProgress().see) as assembly:
+        table = assembly.open_for_commit()
+        if content is None:
+            content = read_export(
+                assembly,
+                table,
+                uri=options.from_mirror,
+                pipeline=options.pipeline,
+                table_id=options.table_id,
+                sequence=options.sequence,
+            )
+            if options.unverified and options.sequence is None:
+                require_newest(table, content)
         sequence, version = transfer.import_position(
-            assembly.open_for_commit(),
+            table,
             content,
             quarantine=assembly.quarantine,
             source_access=assembly.request.access("source", transfer.exported_source_root(content)),
@@ -159,6 +169,7 @@ def _import(options: argparse.Namespace) -> int:
             is_trusted=options.unverified,
             reads_again=options.reads_again,
             emit=assembly.emit,
+            mirror=assembly.mirror,
         )
     output_of(options).result(
         {"sequence": sequence, "delta_version": version}, [f"imported as sequence {sequence}, version {version}"]
@@ -166,59 +177,23 @@ def _import(options: argparse.Namespace) -> int:
     return 0
 
 
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as e:
+        raise ConfigError(f"{path} cannot be read: {e.strerror}", kind=Kind.USAGE) from e
+
+
 def _rollback(options: argparse.Namespace) -> int:
+    applies = options.yes and not options.dry_run
     with ingesting(options, TerminalProgress().see) as assembly:
-        return _roll_back(options, assembly)
-
-
-def _roll_back(options: argparse.Namespace, assembly: Assembly) -> int:
-    table, output = assembly.open_for_commit(), output_of(options)
-    pipeline, scan_commits = assembly.pipeline_of(table), assembly.config.checkpoint.scan_commits
-    source = assembly.on(table, pipeline).source
-    target = find_position(table, pipeline, options.to)
-
-    def listing() -> Sequence[SourceFile]:
-        return list_for(source.location, target)
-
-    rollback = prepare_rollback(
-        table,
-        pipeline=pipeline,
-        source=source.identity,
-        to=options.to,
-        listing=listing(),
-        with_schema=options.with_schema,
-        scan_commits=scan_commits,
-    )
-    shown = _shown(rollback, pipeline, options.to)
-    if options.dry_run or not options.yes:
-        output.result(shown | {"done": False}, rollback.sentences)
-        if options.dry_run:
-            return 0
+        found = roll_back(assembly, to=options.to, with_schema=options.with_schema, applies=applies)
+    done = [f"done: sequence {found.sequence}, version {found.delta_version}"] if found.done else []
+    output_of(options).result(found.to_dict(), [*found.sentences, *done])
+    if not found.done and not options.dry_run:
         raise ConfigError("nothing was changed: add --yes to do it", kind=Kind.NOT_CONFIRMED)
-    sequence, version = apply_rollback(
-        table,
-        rollback,
-        assembly.quarantine,
-        list_source=listing,
-        scan_commits=scan_commits,
-        clock=assembly.clock,
-        emit=assembly.emit,
-    )
-    done = f"done: sequence {sequence}, version {version}"
-    output.result(shown | {"done": True, "sequence": sequence, "delta_version": version}, [*rollback.sentences, done])
     return 0
-
-
-def _shown(rollback: Rollback, pipeline: str, to: int) -> dict[str, Any]:
-    return {
-        "pipeline": pipeline,
-        "to": to,
-        "superseded": rollback.plan.superseded,
-        "records": rollback.plan.records,
-        "parquet_files": len(rollback.plan.files),
-        "source_files": rollback.plan.source_files,
-        "later_columns": rollback.later_columns,
-    }
 
 
 _ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
 
+from blizzard.cli import several
 from blizzard.cli.context import ingesting, looking
 from blizzard.cli.output import output_of
 from blizzard.cli.show import left_out_rows
 from blizzard.core.audit import Audit
+from blizzard.core.balance import Balance
 from blizzard.core.lists import count, some
 from blizzard.errors import BadData, Refused
 from blizzard.operate.audit import audit_source
-from blizzard.operate.doctor import examine
+from blizzard.operate.doctor import Finding, examine, examine_machine, examine_table
 from blizzard.operate.orphans import delete_orphans, find_orphans
 from blizzard.quarantine.contents import parse_age
+from blizzard.run.assemble import Assembly
 
 
 def dispatch(options: argparse.Namespace) -> int:
@@ -29,59 +32,97 @@ def dispatch(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    with looking(options) as assembly:
-        findings = examine(assembly)
-    lines = (f"{finding.verdict:<8} {finding.about:<12} {finding.text}" for finding in findings)
-    output_of(options).result([asdict(finding) for finding in findings], lines)
-    return Refused.exit_code if any(f.verdict == "problem" for f in findings) else 0
+    with looking(options, takes_all=True) as assembly:
+        if assembly.config.targets:
+            machine = _findings_part(examine_machine(assembly))
+            parts = several.look_at_each(assembly, lambda target: _findings_part(examine_table(target)))
+            code = several.show_parts(options, parts, head={"machine": machine.value}, head_lines=machine.lines)
+            return code or machine.code
+        found = _findings_part(examine(assembly))
+    output_of(options).result(found.value, found.lines)
+    return found.code
 
 
+def _findings_part(findings: Sequence[Finding]) -> several.Part:
+    return several.Part(
+        value=[asdict(finding) for finding in findings],
+        lines=[f"{finding.verdict:<8} {finding.about:<12} {finding.text}" for finding in findings],
+        code=Refused.exit_code if any(f.verdict == "problem" for f in findings) else 0,
+    )
+
+
+# Of how many what is said, for any number of them.
 _AUDIT_WORDS = {
-    "waiting": "wait for the next run",
-    "partial": "of those are in progress: some of their lines are committed",
-    "held": "of those are held back",
-    "unreadable": "of those cannot be read, and waiting does not help",
-    "broken": "were given up before their end: see blizzard dlq list",
-    "unfinished": "are finished by the position, but their ledger says that they were not read to the end",
-    "skipped": "were left out by a person (checkpoint skip)",
-    "never_ingested": "were never ingested, although the mark has passed them (late)",
-    "unclear": "were passed by the mark, but the ledgers that would know them are gone",
-    "taken_over": "are finished by the position that was taken over; no ledger of this table names them",
-    "in_rows": "have rows in the table; the ledgers that would say more are gone",
-    "twice": "were ingested twice, at least in part",
-    "read_by_others": "were ingested by another pipeline of this table too, at least in part",
-    "rewritten": "have changed since they were ingested",
-    "gone": "were ingested and are no longer in the source",
-    "rows_missing": "were ingested, but the table has no row of them",
-    "rows_unknown": "have rows in the table, but no ledger names them",
-    "quarantine_missing": "commits had bad records that are not in the quarantine; their sequences",
-    "quarantine_unknown": "sequences have bad records in the quarantine, but no commit in the log",
+    "waiting": ("file", "waiting for the next run"),
+    "partial": ("file", "of those in progress: some lines are committed"),
+    "held": ("file", "of those held back"),
+    "unreadable": ("file", "of those not readable, and waiting does not help"),
+    "broken": ("file", "given up before the end: see blizzard dlq list"),
+    "unfinished": ("file", "finished by the position, but not read to the end by the ledger"),
+    "skipped": ("file", "left out by a person (checkpoint skip)"),
+    "never_ingested": ("file", "never ingested, although the mark has passed (late)"),
+    "unclear": ("file", "passed by the mark, but the ledgers that would know more are gone"),
+    "taken_over": ("file", "finished by the position that was taken over, and in no ledger of this table"),
+    "in_rows": ("file", "with rows in the table; the ledgers that would say more are gone"),
+    "twice": ("file", "ingested twice, at least in part"),
+    "read_by_others": ("file", "ingested by another pipeline of this table too, at least in part"),
+    "rewritten": ("file", "changed after being ingested"),
+    "gone": ("file", "ingested, and no longer in the source"),
+    "rows_missing": ("file", "ingested, but without a row in the table"),
+    "rows_unknown": ("file", "with rows in the table, but in no ledger"),
+    "quarantine_missing": ("commit", "with bad records that are not in the quarantine, by sequence"),
+    "quarantine_unknown": ("sequence", "with bad records in the quarantine that no commit in the log left there"),
 }
 
 
 def _audit(options: argparse.Namespace) -> int:
-    with ingesting(options) as assembly:
-        found = audit_source(assembly, counts_rows=not options.no_rows)
+    with ingesting(options, takes_all=True) as assembly:
+        if assembly.config.targets:
+            parts = several.look_at_each(several.with_one_pipeline(assembly), lambda one: _audit_part(one, options))
+            return several.show_parts(options, parts)
+        part = _audit_part(assembly, options)
+    output_of(options).result(part.value, part.lines)
+    return part.code
+
+
+def _audit_part(assembly: Assembly, options: argparse.Namespace) -> several.Part:
+    found = audit_source(assembly, counts_rows=not options.no_rows)
     problems = found.problems
-    shown = asdict(found) | {"ok": not problems, "problems": list(problems)}
-    output_of(options).result(shown, _audit_lines(found, problems))
-    return BadData.exit_code if problems and options.check else 0
+    return several.Part(
+        value=asdict(found) | {"ok": not problems, "problems": list(problems)},
+        lines=list(_audit_lines(found, problems)),
+        code=BadData.exit_code if options.check and problems else 0,
+    )
 
 
 def _audit_lines(found: Audit, problems: Collection[str]) -> Iterator[str]:
     yield f"{count(found.listed, 'file')} listed, {found.ingested:,} of them ingested whole and unchanged since"
-    for name, words in _AUDIT_WORDS.items():
+    for name, (noun, words) in _AUDIT_WORDS.items():
         names = [str(item) for item in getattr(found, name)]
         if names:
-            yield f"{'!' if name in problems else ' '} {len(names):,} {words}: {some(names)}"
+            yield f"{'!' if name in problems else ' '} {count(len(names), noun)} {words}: {some(names)}"
     for _, text in left_out_rows(found.unmatched_by_suffix, found.filtered):
         yield f"  not part of the source: {text}"
     others = sorted({other for pipelines in found.read_by_others.values() for other in pipelines})
     if others:
         yield f"  the other pipelines: {', '.join(others)}"
     if found.bad_records or found.quarantined:
-        yield f"  {found.bad_records:,} records were bad; the quarantine holds {found.quarantined or 0:,} rows"
+        yield f"  {count(found.bad_records, 'bad record')}; the quarantine holds {count(found.quarantined or 0, 'row')}"
+    if found.balance is not None and found.balance.dropped:
+        yield from _balance_lines(found.balance)
+    if found.filtered_records:
+        nobodys = f", {found.unrouted_records:,} of them for no target" if found.unrouted_records else ""
+        yield f"  {count(found.filtered_records, 'record')} not for this table (where){nobodys}"
     yield "nothing is wrong" if not problems else f"problems: {count(len(problems), 'kind')}, marked with !"
+
+
+def _balance_lines(found: Balance) -> Iterator[str]:
+    yield (
+        f"  {count(found.records, 'record')} taken = {count(found.rows, 'row')} + {found.quarantined:,} in quarantine"
+        f" + {found.dropped:,} dropped" + (f" + {found.unaccounted:,} in no ledger" if found.unaccounted else "")
+    )
+    if found.unaccounted:
+        yield "  in no ledger: purged, given up, or of commits that are no longer in the log"
 
 
 def _vacuum_orphans(options: argparse.Namespace) -> int:

@@ -102,6 +102,11 @@ def print_file(text: str) -> None:
     _write_lines(sys.stdout, [printable_json(text.rstrip("\n"))])
 
 
+def print_script(text: str) -> None:
+    """A program text of our own, exactly as it is: there is no name and no secret of anybody in it."""
+    sys.stdout.write(text)
+
+
 def say(*lines: str) -> None:
     """Anything but a result, on stderr. A closed stderr is no error."""
     put_err(as_lines(sys.stderr, map(shown, lines)))

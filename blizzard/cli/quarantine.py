@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
@@ -17,12 +17,12 @@ from blizzard.core.lists import count
 from blizzard.core.log import standings_of
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import ConfigError
+from blizzard.operate import quarantined
 from blizzard.operate.realign import Realigned, realign
 from blizzard.operate.replay import Replayed, replay_request
 from blizzard.quarantine import contents
-from blizzard.run.assemble import Assembly
 from blizzard.service.progress import TerminalProgress
-from blizzard.store.uri import local_path, show_uri
+from blizzard.store.uri import local_path
 from blizzard.tasks.quarantine import Selection
 from blizzard.text.json import json_text
 from blizzard.text.shown import printable
@@ -45,61 +45,43 @@ def dispatch(options: argparse.Namespace) -> int:
 
 
 def _selection(options: argparse.Namespace) -> Selection:
-    return Selection(
+    return quarantined.choose(
         pipeline=options.pipeline,
-        source_file=options.file,
-        error_kind=options.kind,
-        from_sequence=options.sequence,
-        through_sequence=options.sequence,
-        orphaned=getattr(options, "orphans", False),
+        sequence=options.sequence,
+        file=options.file,
+        kind=options.kind,
+        orphans=getattr(options, "orphans", False),
     )
 
 
 def _list(options: argparse.Namespace) -> int:
     with looking(options) as assembly:
-        quarantine = assembly.quarantine
-        groups = contents.count_groups(quarantine, _selection(options))
-        elsewhere = contents.count_of_others(quarantine, _selection(options), _own_id(assembly))
-    records, complete = sum(g.records for g in groups), sum(g.complete for g in groups)
+        found = quarantined.count_chosen(assembly, _selection(options), options.target)
     shown = [
-        asdict(g) | {"oldest": contents.time_text(g.oldest), "newest": contents.time_text(g.newest)} for g in groups
+        asdict(g) | {"oldest": contents.time_text(g.oldest), "newest": contents.time_text(g.newest)}
+        for g in found.groups
     ]
     output_of(options, indented=False).result(
-        {
-            "quarantine": show_uri(quarantine.root),
-            "records": records,
-            "complete": complete,
-            "of_other_tables": elsewhere,
-            "groups": shown,
-        },
-        _group_lines(groups, records, complete, elsewhere) if groups else _nothing(options),
+        asdict(found) | {"groups": shown},
+        _group_lines(found, of_all=options.target is None) if found.groups else _nothing(options),
     )
     return 0
 
 
-def _group_lines(groups: list[contents.Group], records: int, complete: int, elsewhere: int) -> Iterator[str]:
+def _group_lines(found: quarantined.Counted, *, of_all: bool) -> Iterator[str]:
+    groups, elsewhere = found.groups, found.of_other_tables
     header = ["PIPELINE", "FILE", "KIND", "RECORDS", "SEQUENCES", "OLDEST", "NEWEST"]
     yield from table_lines(header, [_group_cells(g) for g in groups])
     files = len({(g.pipeline, g.source_file) for g in groups})
     yield ""
-    yield f"{count(records, 'record')} of {count(files, 'file')}; {complete:,} can be exported and replayed"
-    if elsewhere:
+    yield f"{count(found.records, 'record')} of {count(files, 'file')}; {found.complete:,} can be exported and replayed"
+    if elsewhere and not of_all:
+        yield f"{elsewhere:,} more of the same quarantine belong to other tables"
+    elif elsewhere:
         yield (
             f"{elsewhere:,} of them belong to another table, or to this one under an older id: export those, and read"
             f" the file as a source"
         )
-
-
-def _own_id(assembly: Assembly) -> str | None:
-    """The id of the table that was named. None: none was named, or there is none."""
-    if assembly.config.table.path is None:
-        return None
-    try:
-        return assembly.open_table().table_id
-    except ConfigError as e:
-        if e.kind != Kind.TABLE_NOT_FOUND:
-            raise
-        return None
 
 
 def _group_cells(g: contents.Group) -> list[str]:
@@ -113,7 +95,8 @@ def _group_cells(g: contents.Group) -> list[str]:
 def _show(options: argparse.Namespace) -> int:
     output, shown = output_of(options, indented=False, verbatim=("raw", "raw_base64")), 0
     with looking(options) as assembly:
-        for record in islice(contents.records(assembly.quarantine, _selection(options)), options.limit + 1):
+        found = contents.records(assembly.quarantine, quarantined.own(assembly, _selection(options), options.target))
+        for record in islice(found, options.limit + 1):
             shown += 1
             if shown > options.limit:
                 say(f"the first {count(options.limit, 'record')}; more with --limit")
@@ -145,9 +128,9 @@ def _record_lines(record: Mapping[str, Any], *, limit: int | None) -> Iterator[s
 
 
 def _export(options: argparse.Namespace) -> int:
-    selection, raw = _selection(options), options.format == "raw"
+    raw = options.format == "raw"
     with looking(options) as assembly:
-        quarantine = assembly.quarantine
+        quarantine, selection = assembly.quarantine, quarantined.own(assembly, _selection(options), options.target)
         if options.out == "-":
             done = contents.export_records(quarantine, selection, sys.stdout.buffer, raw=raw)
             sys.stdout.buffer.flush()
@@ -179,11 +162,20 @@ def _replay(options: argparse.Namespace) -> int:
 def _replayed(done: Replayed, pipeline: str) -> str:
     if done.replayed:
         again = f"; {done.still_bad:,} failed again and stayed in quarantine" if done.still_bad else ""
-        where = f"version {done.delta_version} (sequence {done.sequence})"
-        return f"{count(done.replayed, 'record')} appended in {where}{again}"
-    if done.still_bad:
-        return f"nothing appended: {count(done.still_bad, 'record')} failed again. Nothing was changed."
+        version = f"version {done.delta_version} (sequence {done.sequence})"
+        return f"{count(done.replayed, 'record')} appended in {version}{again}{_left(done)}"
+    if done.still_bad or done.not_selected:
+        return f"nothing appended: {count(done.still_bad, 'record')} failed again{_left(done)}. Nothing was changed."
+    if done.unrouted:
+        return f"nothing to replay for pipeline {pipeline}{_left(done)}. Nothing was changed."
     return f"nothing to replay for pipeline {pipeline}. See: blizzard dlq list"
+
+
+def _left(done: Replayed) -> str:
+    stay = "stayed in quarantine"
+    left_out = f"; {done.not_selected:,} are left out by where or the transform and {stay}"
+    nobodys = f"; {done.unrouted:,} for no target {stay}: they are never replayed"
+    return (left_out if done.not_selected else "") + (nobodys if done.unrouted else "")
 
 
 def _realign(options: argparse.Namespace) -> int:
@@ -216,38 +208,16 @@ def _only_pipeline(table: DeltaRsTable) -> str:
 
 
 def _purge(options: argparse.Namespace) -> int:
-    selection = _selection(options)
     with looking(options) as assembly:
-        quarantine = assembly.quarantine
-        if options.older_than is not None:
-            before = contents.moment_before(quarantine.clock, contents.parse_age(options.older_than))
-            selection = replace(selection, before=before)
-        if selection == Selection(orphaned=selection.orphaned) and not options.all:
-            raise ConfigError("purge needs --older-than or a filter; --all deletes everything", kind=Kind.USAGE)
-        selection = replace(selection, table_id=_table_to_purge(assembly))
-        found = 0 if options.yes else contents.count_records(quarantine, selection)
-        if found:
-            raise ConfigError(
-                f"{count(found, 'record')} of {quarantine.root} would be deleted for ever. Look at them with dlq show,"
-                f" keep them with dlq export, and repeat the command with --yes to delete them.",
-                kind=Kind.NOT_CONFIRMED,
-            )
-        deleted = contents.purge(quarantine, selection) if options.yes else 0
+        deleted = quarantined.purge_chosen(
+            assembly,
+            _selection(options),
+            older_than=options.older_than,
+            takes_all=options.all,
+            applies=options.yes,
+        )
     output_of(options, indented=False).result({"deleted": deleted}, [f"{count(deleted, 'record')} deleted"])
     return 0
-
-
-def _table_to_purge(assembly: Assembly) -> str | None:
-    """The id of the table that was named; None: none was. Others may share its quarantine: their records stay."""
-    table_id = _own_id(assembly)
-    if table_id is None and assembly.config.table.path is not None:
-        raise ConfigError(
-            f"there is no Delta table at {assembly.request.table_root}, so it is not known which records are its own."
-            f" Nothing was deleted. To purge the records of a table that was dropped, leave the table out and give"
-            f" --quarantine URI: that purges for all tables.",
-            kind=Kind.TABLE_NOT_FOUND,
-        )
-    return table_id
 
 
 def _nothing(options: argparse.Namespace) -> list[str]:

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING
 
-from blizzard.cli.arguments import add_committer_argument, add_config_arguments, whole_number
+from blizzard.cli.arguments import (
+    add_committer_argument,
+    add_config_arguments,
+    add_confirm_argument,
+    add_json_argument,
+    add_loss_argument,
+    add_target_argument,
+    one_of,
+    whole_number,
+)
+from blizzard.cli.help import add_command, add_group
+
+if TYPE_CHECKING:
+    from blizzard.cli.help import Commands
 
 SHOWN_CHARS = 500
 _REPLAY_HELP = """Parse the lines in quarantine once more, with the table's schema as it is now, and append those that
@@ -20,53 +33,104 @@ again from the files that the table's commits name. Nothing is deleted, and the 
 _ORPHANS = "the orphans instead: records of batches that are not part of the table's history (see dlq realign)"
 
 
-def add_dlq_parser(commands: Any) -> None:
-    parser = commands.add_parser(
+_TABLE = "--table URI"
+_FORMATS = ("raw", "json")
+
+
+def add_dlq_parser(commands: Commands) -> None:
+    actions = add_group(
+        commands,
         "dlq",
-        help="the records in quarantine: list, show, export, replay, realign, purge",
+        says="the records in quarantine: list, show, export, replay, realign, purge",
         description="The records that could not be ingested, with their bytes, place and reason.",
+        examples=["blizzard dlq list --table /lake/events", "blizzard dlq show --table /lake/events --limit 5"],
     )
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    _add_looking(actions)
+    _add_export(actions)
+    _add_replay(actions)
+    _add_realign(actions)
+    _add_purge(actions)
 
-    listing = actions.add_parser("list", help="how many records there are, by pipeline, file and kind of error")
-    _table_arguments(listing)
-    listing.add_argument("--orphans", action="store_true", help=_ORPHANS)
 
-    show = actions.add_parser("show", help="single records: where, why, and the line itself")
-    _table_arguments(show)
-    show.add_argument("--orphans", action="store_true", help=_ORPHANS)
+def _add_looking(actions: Commands) -> None:
+    listing = add_command(
+        actions,
+        "list",
+        says="how many records there are, by pipeline, file and kind of error",
+        takes=_TABLE,
+        examples=["blizzard dlq list --table /lake/events"],
+    )
+    show = add_command(
+        actions,
+        "show",
+        says="single records: where, why, and the line itself",
+        takes=_TABLE,
+        examples=["blizzard dlq show --table /lake/events --kind not_json --limit 5 --full"],
+    )
+    for parser in (listing, show):
+        _table_arguments(parser)
+        parser.add_argument("--orphans", action="store_true", help=_ORPHANS)
     show.add_argument("--limit", type=whole_number(1), default=20, metavar="N", help="at most N records; default 20")
     show.add_argument("--full", action="store_true", help=f"lines in full, not only {SHOWN_CHARS} characters")
 
-    export = actions.add_parser("export", help="write the lines to a file, to fix and ingest again")
+
+def _add_export(actions: Commands) -> None:
+    export = add_command(
+        actions,
+        "export",
+        says="write the lines to a file, to fix and ingest again",
+        takes=f"{_TABLE} --out FILE",
+        examples=["blizzard dlq export --table /lake/events --out bad.ndjson"],
+    )
     _table_arguments(export)
     export.add_argument("--out", metavar="FILE", required=True, help="the file to write; - is stdout")
     export.add_argument(
         "--format",
-        choices=("raw", "json"),
+        choices=_FORMATS,
+        type=one_of(*_FORMATS),
         default="raw",
         help="raw (default): the lines as they were, those that are complete; json: all that is known of each record",
     )
     export.add_argument("--orphans", action="store_true", help=_ORPHANS)
     export.add_argument("--force", action="store_true", help="overwrite the file")
 
-    replay = actions.add_parser(
-        "replay", help="parse the lines again and append those that pass now", description=_REPLAY_HELP
+
+def _add_replay(actions: Commands) -> None:
+    replay = add_command(
+        actions,
+        "replay",
+        says="parse the lines again and append those that pass now",
+        description=_REPLAY_HELP,
+        takes="--source URI --table URI",
+        examples=["blizzard dlq replay --source /data/events --table /lake/events"],
     )
     replay.add_argument("--source", metavar="URI", help="the pipeline's source, as for its runs")
     _table_arguments(replay, pipeline="the pipeline's name; default: as for run")
-    replay.add_argument("--accept-quarantine-loss", action="store_true", help="as for run")
+    add_loss_argument(replay)
     add_committer_argument(replay)
 
-    realign = actions.add_parser(
+
+def _add_realign(actions: Commands) -> None:
+    realign = add_command(
+        actions,
         "realign",
-        help="bring the quarantine in step with a table that was put back from a backup",
+        says="bring the quarantine in step with a table that was put back from a backup",
         description=_REALIGN_HELP,
+        takes=_TABLE,
+        examples=["blizzard dlq realign --table /lake/events"],
     )
     _place_arguments(realign, pipeline="the pipeline's name; may be left out if the table has only one")
-    realign.add_argument("--accept-quarantine-loss", action="store_true", help="go on without records that are gone")
+    add_loss_argument(realign)
 
-    purge = actions.add_parser("purge", help="delete records from quarantine for ever")
+
+def _add_purge(actions: Commands) -> None:
+    purge = add_command(
+        actions,
+        "purge",
+        says="delete records from quarantine for ever",
+        takes=f"{_TABLE} (--older-than AGE | --all | a filter)",
+        examples=["blizzard dlq purge --table /lake/events --older-than 90d --yes"],
+    )
     _table_arguments(purge)
     purge.add_argument("--orphans", action="store_true", help=_ORPHANS)
     purge.add_argument(
@@ -75,7 +139,7 @@ def add_dlq_parser(commands: Any) -> None:
         help="only records that have been there longer than this, such as 30d, 12h or 90m",
     )
     purge.add_argument("--all", action="store_true", help="everything, if no filter is given")
-    purge.add_argument("--yes", action="store_true", help="do it; without this, only say what would be deleted")
+    add_confirm_argument(purge, "only say what would be deleted")
 
 
 def _table_arguments(parser: argparse.ArgumentParser, *, pipeline: str = "only this pipeline") -> None:
@@ -89,9 +153,10 @@ def _table_arguments(parser: argparse.ArgumentParser, *, pipeline: str = "only t
 
 def _place_arguments(parser: argparse.ArgumentParser, *, pipeline: str) -> None:
     parser.add_argument("--table", metavar="URI", help="the Delta table that the records were meant for")
+    add_target_argument(parser)
     parser.add_argument(
         "--quarantine", metavar="URI", help="the quarantine table; default: the table's path with _quarantine"
     )
     parser.add_argument("--pipeline", metavar="NAME", help=pipeline)
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    add_json_argument(parser, "as JSON")
     add_config_arguments(parser)

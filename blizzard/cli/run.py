@@ -5,21 +5,25 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from blizzard.cli.ending import check_destination, end_with
 from blizzard.cli.failures import failure_of, failure_text, trace_of
-from blizzard.cli.output import say
+from blizzard.cli.stopping import told_of_stops
 from blizzard.core.kinds import Kind
-from blizzard.core.lists import count
-from blizzard.core.reasons import explain
-from blizzard.errors import BlizzardError, ConfigError
-from blizzard.run.summary import Summary
+from blizzard.errors import ConfigError
+from blizzard.run.summary import Summary, describe_ending
 from blizzard.service.control import RunControl
-from blizzard.service.progress import Progress, make_progress
+from blizzard.service.live import make_progress
+from blizzard.service.progress import Progress
 from blizzard.text.redaction import HIDDEN, redact_argument
 from blizzard.text.shell import shell_words
-from blizzard.text.shown import printable
-from blizzard.text.streams import put_out
+
+if TYPE_CHECKING:
+    from blizzard.config.load import Config
+
+if TYPE_CHECKING:
+    from blizzard.run.carry_out import SchemaMissing
 
 EXIT_IDLE = 99
 
@@ -38,7 +42,10 @@ class RunCommand:
     def run(self) -> int:
         assert self._options is not None
         stop = RunControl()
-        with stop.installed():  # before the slow imports: a signal during them stops the run, without a traceback
+        self._progress.begin("starting Spark, if there is something new…")
+        told = told_of_stops(stop, lambda text: self._say("info", text), lambda: self._progress.is_reading)
+        # Before the slow imports: a signal during them stops the run, without a traceback.
+        with told, stop.installed():
             try:
                 self._ingest(self._options, stop)
             except (SystemExit, KeyboardInterrupt):
@@ -46,13 +53,17 @@ class RunCommand:
             except BaseException as e:  # a panic in Rust is not an Exception
                 return self.fail(e)
         summary = self._summary
-        self._say("info", _ending(summary), status=summary.status, seconds=round(summary.seconds, 3))
-        if summary.status == "idle" and self._options.exit_99_when_idle:
+        self._progress.close()
+        self._tell_of_targets(summary)
+        self._say("info", describe_ending(summary), status=summary.status, seconds=round(summary.seconds, 3))
+        if summary.status in ("idle", "paused") and not summary.commits and self._options.exit_99_when_idle:
             summary.exit_code = EXIT_IDLE
         return self._end()
 
     def fail(self, error: BaseException) -> int:
         known, trace, summary = failure_of(error), trace_of(error), self._summary
+        self._progress.close()
+        self._tell_of_targets(summary, ended_by=str(known))
         self._say("error", failure_text(known), trace=trace, kind=known.kind)
         summary.status, summary.exit_code = "failed", known.exit_code
         summary.error_kind, summary.error = known.kind, str(known)
@@ -66,15 +77,15 @@ class RunCommand:
         from blizzard.service.logs import logged_as_events
         from blizzard.service.operation import Operation
 
-        _check_destination(options.summary)
+        check_destination(options.summary)
         config, run_id = config_of(options), new_run_id()
-        self._progress = make_progress(config.log.format, options.pipeline)
+        self._use_format(config.log.format)
         stop.grace_s = config.stop_grace_s or 0.0
         with ExitStack() as held:
             session = held.enter_context(session_for(config))
+            session.before_start = lambda: self._progress.begin("starting Spark…")
             request = request_to_ingest(options, config, session)
-            self._progress = make_progress(config.log.format, options.pipeline, run_id)
-            held.callback(self._progress.close)
+            self._use_format(config.log.format, run_id)
             held.enter_context(logged_as_events(self._progress.see))
             assembly = Assembly(request=request, session=session, emit=self._progress.see)
             operation = Operation(
@@ -83,11 +94,29 @@ class RunCommand:
             try:
                 operation.run(follows=options.follow)
             except SchemaMissing as e:
-                raise ConfigError(str(e), kind=e.kind, further=_suggestion(self._arguments, e.ddl)) from e
+                raise ConfigError(str(e), kind=e.kind, further=_suggestion(self._arguments, e)) from e
             finally:
                 self._summary.seconds = max(0.0, self._summary.seconds - session.startup_seconds)
             if session.is_cold and config.log.format == "text":
                 self._tell_of_warm_up()
+
+    def _use_format(self, log_format: str, run_id: str | None = None) -> None:
+        """A configuration file may ask for JSON where the command line does not."""
+        if log_format == "json":
+            self._progress.close()
+            self._progress = make_progress(log_format, getattr(self._options, "pipeline", None), run_id)
+
+    def _tell_of_targets(self, summary: Summary, *, ended_by: str | None = None) -> None:
+        """A line for each of several targets, before the line for all of them. `ended_by` is said there."""
+        for name, target in summary.targets.items():
+            if target.status == "failed" and target.error == ended_by:
+                self._say("warning", f"warning: target {name} failed, and ended the run", target=name, status="failed")
+            elif target.status == "failed":
+                text = f"warning: target {name} failed: {target.error} [{target.error_kind}]"
+                self._say("warning", text, target=name, status=target.status, kind=target.error_kind)
+            else:
+                text = f"target {name}: {describe_ending(target, has_seconds=False)}"
+                self._say("info", text, target=name, status=target.status)
 
     def _tell_of_warm_up(self) -> None:
         from blizzard.spark.archive import is_first_cold_start
@@ -102,74 +131,31 @@ class RunCommand:
 
     def _end(self) -> int:
         """The JSON object, last on stdout, and to a file if asked."""
-        summary, destination = self._summary, getattr(self._options, "summary", None)
-        if destination is not None and summary.error_kind != Kind.SUMMARY:
-            try:
-                self._write_summary(destination)
-            except (OSError, BlizzardError) as e:
-                text = f"blizzard: the summary could not be written to {destination}: {e} [{Kind.SUMMARY}]"
-                self._say("error", printable(text), kind=Kind.SUMMARY)
-                if summary.exit_code == 0:
-                    summary.exit_code, summary.error_kind, summary.error = 1, Kind.SUMMARY, str(e)
-        lost = put_out(summary.to_json() + "\n")
-        if lost is not None:  # the work itself is done
-            say(f"blizzard: the summary could not be printed: {lost}")
-        return summary.exit_code
+        return end_with(
+            self._summary,
+            getattr(self._options, "summary", None),
+            config=self._config,
+            tell=lambda text: self._say("error", text, kind=Kind.SUMMARY),
+        )
 
-    def _write_summary(self, destination: str) -> None:
-        """The configuration is read only if it has to say how to open the destination."""
+    def _config(self) -> Config:
         from blizzard.cli.context import config_of
-        from blizzard.store.outputs import write_output
 
-        options = self._options
-        assert options is not None
-        content = self._summary.to_json().encode() + b"\n"
-        write_output(destination, content, lambda folder: config_of(options).access("table", folder), what="summary")
+        assert self._options is not None
+        return config_of(self._options)
 
 
-def _suggestion(arguments: Sequence[str], ddl: str) -> list[str]:
+def _suggestion(arguments: Sequence[str], missing: SchemaMissing) -> list[str]:
     """The same command with the missing schema, to be pasted; secrets in it are hidden."""
     from blizzard.run.carry_out import LONGEST_DDL
 
+    ddl, infer = missing.ddl, "" if missing.for_transform else ", add --infer"
     if len(ddl) > LONGEST_DDL:
-        return [
-            "To use it, add --infer. Or write it to a file (blizzard schema infer … > schema.ddl) and give --schema."
-        ]
+        in_file = "write it to a file (blizzard schema infer … > schema.ddl) and give --schema."
+        return [f"To use it{infer}. Or {in_file}" if infer else f"To use it, {in_file}"]
     given = [redact_argument(word) for word in arguments]
     note = "" if given == list(arguments) else f" ({HIDDEN} stands for a secret: put it in again)"
-    return [f"To use it, add --infer, or{note}:", f"  {shell_words(['blizzard', *given, '--schema', ddl])}"]
-
-
-def _check_destination(destination: str | None) -> None:
-    """If the summary cannot be written, say so before the work and not after it."""
-    if destination is None:
-        return
-    from blizzard.store.outputs import is_writable
-    from blizzard.store.uri import is_local, locate
-
-    path = locate(destination, what="summary")
-    if is_local(path) and not is_writable(path):
-        raise ConfigError(f"--summary {destination}: not a file in a folder that can be written to", kind=Kind.SUMMARY)
-
-
-def _ending(summary: Summary) -> str:
-    if summary.status == "idle":
-        text = "nothing new"
-    else:
-        text = (
-            f"{summary.status}: {count(summary.records, 'record')}, {count(summary.files, 'file')} finished,"
-            f" {count(summary.commits, 'commit')}"
-        )
-    if summary.bad_records or summary.bad_files:
-        text += f"; {count(summary.bad_records, 'bad record')}, {count(summary.bad_files, 'bad file')}"
-        text += "".join(f"; most: {explain(reason)}" for reason, _ in summary.reasons.commonest(1))
-        text += " (see blizzard dlq list)" if summary.quarantined else ""
-    if summary.ignored_values:
-        text += f"; {count(summary.ignored_values, 'value')} without a column ignored"
-    if summary.sibling_values:
-        text += f"; {count(summary.sibling_values, 'value')} beside arrays of records not read"
-    if summary.cut_timestamps:
-        text += f"; {count(sum(summary.cut_timestamps.values()), 'timestamp')} cut to microseconds"
-    if summary.parser is not None:
-        text += f"; read by {summary.parser}"
-    return f"{text}; table version {summary.delta_version}, {summary.seconds:.1f} s"
+    return [
+        f"To use it{infer}{', or' if infer else ''}{note}:",
+        f"  {shell_words(['blizzard', *given, '--schema', ddl])}",
+    ]

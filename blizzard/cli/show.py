@@ -9,24 +9,26 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
 
+from blizzard.cli import several
 from blizzard.cli.context import ingesting, looking
-from blizzard.cli.output import output_of, print_line, table_lines
+from blizzard.cli.output import output_of, print_line, say, table_lines
 from blizzard.cli.trial_lines import trial_lines
 from blizzard.core.kinds import Kind
 from blizzard.core.left_out import LeftOut
 from blizzard.core.lists import count, some
 from blizzard.core.paths import WORDS
-from blizzard.errors import BadData, ConfigError, Refused
+from blizzard.errors import BadData, ConfigError
 from blizzard.operate.status import PipelineStatus, TableStatus, ingested_files, table_status
+from blizzard.operate.targets import targets_status
 from blizzard.run.assemble import Assembly
 from blizzard.run.carry_out import preview
+from blizzard.run.preview import error_of
+from blizzard.run.preview_targets import preview_targets
 from blizzard.run.validate import Validation
 from blizzard.service.progress import TerminalProgress
 from blizzard.store.outputs import write_output
 from blizzard.store.uri import show_uri
 from blizzard.text.json import json_text
-
-_VALIDATED_RECORDS = 100_000
 
 
 def dispatch(options: argparse.Namespace) -> int:
@@ -42,14 +44,17 @@ def dispatch(options: argparse.Namespace) -> int:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    validation = _validation(options)
-    with ingesting(options, TerminalProgress().see) as assembly:
+    validation = Validation.asked(validate=options.validate, records=options.records)
+    with ingesting(options, TerminalProgress().see, takes_all=True) as assembly:
         slots = assembly.config.spark.slots or os.cpu_count() or 1
-        shown = preview(assembly, assembly.open(), slots=slots, validation=validation)
-    output, code = output_of(options), shown.get("exit_code", 0)
-    if code:
-        refused = {BadData.exit_code: BadData, ConfigError.exit_code: ConfigError}.get(code, Refused)
-        return output.failure(shown, refused(shown["error"], kind=shown["error_kind"]))
+        if assembly.config.targets:
+            return several.show_plan(
+                options, preview_targets(assembly, slots=slots, validation=validation), _plan_lines
+            )
+        shown = preview(assembly, assembly.open(), slots=slots, validation=validation).shown
+    output, error = output_of(options), error_of(shown)
+    if error is not None:
+        return output.failure(shown, error)
     output.result(shown, _plan_lines(shown))
     stops = shown.get("validation", {}).get("stops")
     if stops is None:
@@ -58,15 +63,6 @@ def _plan(options: argparse.Namespace) -> int:
         return BadData.exit_code
     first, *further = stops["error"].split("\n")
     raise BadData(f"a run would stop: {first}", kind=stops["error_kind"], further=further)
-
-
-def _validation(options: argparse.Namespace) -> Validation | None:
-    if not options.validate and options.records is not None:
-        raise ConfigError("--records goes with --validate", kind=Kind.USAGE)
-    if not options.validate:
-        return None
-    asked = _VALIDATED_RECORDS if options.records is None else options.records
-    return Validation(max_records=asked or None)
 
 
 def _plan_lines(shown: dict[str, Any]) -> Iterator[str]:
@@ -94,6 +90,9 @@ def _plan_rows(shown: dict[str, Any]) -> Iterable[tuple[str, str]]:
     if shown["filters"]:
         yield "filters", ", ".join(f"{key} {value}" for key, value in shown["filters"].items())
     yield "next start", WORDS[shown["recovery"]].status
+    if shown["paused"] is not None:
+        yield "paused", _paused_text(**shown["paused"])
+        yield "", "the next run reads nothing; below is what the first run after the resume would do"
     marks = [shown["mark"], *shown["prefix_marks"].values()]
     yield "mark", ", ".join(mark for mark in marks if mark is not None) or "-"
     if shown["listed_all"] and not shown["listed_files"]:
@@ -104,6 +103,9 @@ def _plan_rows(shown: dict[str, Any]) -> Iterable[tuple[str, str]]:
         names = list(shown[f"{kind}_files"])
         if names:
             yield kind, f"{count(len(names), 'file')}: {some(names)}"
+    if shown["missed_files"]:
+        missed = f"{count(len(shown['missed_files']), 'file')}: {some(shown['missed_files'])}"
+        yield "missed", f"gone from the source, read by other targets, to be named as skipped: {missed}"
     if shown["held_back"]:
         yield "held back", f"by the last run, to be tried again: {_with_reasons(shown['held_back'])}"
     for settled in shown["settles"]:
@@ -133,9 +135,13 @@ def left_out_rows(by_suffix: Mapping[str, int], filtered: int) -> Iterable[tuple
 
 
 def _status(options: argparse.Namespace) -> int:
-    with looking(options) as assembly:
+    is_filtered = options.source is not None
+    with looking(options, takes_all=True) as assembly:
+        if assembly.config.targets:
+            found = targets_status(assembly, explain=options.explain)
+            return several.show_status(options, found, lambda status: _status_lines(status, is_filtered=is_filtered))
         status = table_status(assembly, explain=options.explain)
-    output_of(options).result(asdict(status), _status_lines(status, is_filtered=options.source is not None))
+    output_of(options).result(asdict(status), _status_lines(status, is_filtered=is_filtered))
     return 0
 
 
@@ -160,11 +166,13 @@ def _status_rows(p: PipelineStatus) -> Iterable[tuple[str, str]]:
         yield "filters", ", ".join(f"{key} {value}" for key, value in p.filters.items())
     if p.start_from is not None:
         yield "began", p.start_from
+    if p.paused is not None:
+        yield "paused", _paused_text(p.paused.at_ms, p.paused.reason)
     yield "sequence", str(p.sequence)
     yield "last commit", f"version {p.delta_version} at {time_text(p.committed_at_ms)} by run {p.run_id}"
     yield "mark", p.mark or "-"
     begun = {path: n for path, n in p.in_progress.items() if n or path not in p.held_back}
-    yield "in progress", ", ".join(f"{path} ({n:,} records)" for path, n in begun.items()) or "none"
+    yield "in progress", ", ".join(f"{path} ({count(n, 'record')})" for path, n in begun.items()) or "none"
     if p.held_back:
         yield "held back", _with_reasons(p.held_back)
     if p.backlog_files is not None:
@@ -179,7 +187,19 @@ def _status_rows(p: PipelineStatus) -> Iterable[tuple[str, str]]:
         yield from left_out_rows(p.unmatched_by_suffix or {}, p.filtered_files or 0)
         if p.held_files:
             yield "too young", f"{count(p.held_files, 'file')}, held back for a later run"
-    yield "next start", p.recovery_message or WORDS[p.recovery].status
+    if p.mirror is not None:
+        yield "mirror", f"{p.mirror.mirror} {p.mirror.sentence}"
+    yield "next start", p.recovery_message or _next_start(p)
+
+
+def _next_start(p: PipelineStatus) -> str:
+    status = WORDS[p.recovery].status
+    return status if p.paused is None else f"{status}, and reads nothing: the pipeline is paused"
+
+
+def _paused_text(at_ms: int, reason: str | None) -> str:
+    why = "" if reason is None else f": {reason}"
+    return f"since {time_text(at_ms)}{why} (blizzard resume lets it go on)"
 
 
 def _with_reasons(held: Mapping[str, str]) -> str:
@@ -191,21 +211,33 @@ def time_text(ms: int) -> str:
 
 
 def _report(options: argparse.Namespace) -> int:
+    from blizzard.report.facts import ReportFacts, TargetsFacts
     from blizzard.report.live import collect_report
     from blizzard.report.page import render_page
+    from blizzard.report.targets import collect_targets
 
     if options.commits < 1:
         raise ConfigError("--commits takes a number of 1 or more", kind=Kind.USAGE)
-    with looking(options) as assembly:
-        facts = collect_report(assembly, pipeline=options.pipeline, max_commits=options.commits)
-        if options.pipeline is not None and not facts.pipelines:
-            raise ConfigError(f"no pipeline {options.pipeline!r} has committed to {facts.table}", kind=Kind.USAGE)
+    with looking(options, takes_all=True) as assembly:
+        facts: ReportFacts | TargetsFacts
+        if assembly.config.targets:
+            facts = collect_targets(assembly, pipeline=options.pipeline, max_commits=options.commits)
+            tables = [target.facts for target in facts.targets.values() if target.facts is not None]
+            code = several.worst(target.exit_code for target in facts.targets.values())
+        else:
+            facts, code = collect_report(assembly, pipeline=options.pipeline, max_commits=options.commits), 0
+            tables = [facts]
+        if options.pipeline is not None and not any(table.pipelines for table in tables):
+            where = " or ".join(table.table for table in tables)
+            raise ConfigError(f"no pipeline {options.pipeline!r} has committed to {where}", kind=Kind.USAGE)
         if options.json and options.out is None:
             output_of(options).result(asdict(facts), ())
-            return 0
+            return code
         content = json_text(asdict(facts), indented=True) if options.json else render_page(facts)
         print_line(_write_report(options.out or "report.html", content.encode(), assembly))
-    return 0
+    if code:
+        say("blizzard: the report says why one of the targets could not be looked at")
+    return code
 
 
 def _write_report(uri: str, content: bytes, assembly: Assembly) -> str:
@@ -216,13 +248,25 @@ def _write_report(uri: str, content: bytes, assembly: Assembly) -> str:
     return show_uri(written)
 
 
+_FILE_COLUMNS = ["FILE", "FROM", "TO", "FRAMING", "FINISHED", "VERSION", "SEQUENCE", "PIPELINE"]
+
+
 def _files(options: argparse.Namespace) -> int:
-    with looking(options) as assembly:
-        rows = ingested_files(assembly.open_table(), options.pipeline, TerminalProgress().see)
-        names = ("path", "from", "to", "framing", "finished", "delta_version", "sequence", "pipeline")
-        output_of(options).rows(
-            rows,
-            ["FILE", "FROM", "TO", "FRAMING", "FINISHED", "VERSION", "SEQUENCE", "PIPELINE"],
-            lambda row: [("yes" if row[n] else "no") if n == "finished" else row[n] for n in names],
-        )
+    with looking(options, TerminalProgress().see, takes_all=True) as assembly:
+        if assembly.config.targets:
+            return several.show_parts(options, several.look_at_each(assembly, lambda one: _files_of(one, options)))
+        rows = ingested_files(assembly.open_table(), options.pipeline, assembly.emit)
+        output_of(options).rows(rows, _FILE_COLUMNS, _file_cells)
     return 0
+
+
+def _files_of(target: Assembly, options: argparse.Namespace) -> several.Part:
+    rows = list(ingested_files(target.open_table(), options.pipeline, target.emit))
+    return several.Part(
+        value=rows, lines=[] if options.json else table_lines(_FILE_COLUMNS, list(map(_file_cells, rows)))
+    )
+
+
+def _file_cells(row: Mapping[str, Any]) -> list[Any]:
+    names = ("path", "from", "to", "framing", "finished", "delta_version", "sequence", "pipeline")
+    return [("yes" if row[n] else "no") if n == "finished" else row[n] for n in names]

@@ -62,5 +62,6 @@ def _schema_rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _how_many(facts: Mapping[str, Any]) -> str:
     blank = f", {count(facts['blank'], 'blank line')}" if facts["blank"] else ""
-    said = f" of {count(facts['files'], 'file')}{blank}"
+    left_out = f", {count(facts['filtered'], 'record')} left out by where or transform" if facts["filtered"] else ""
+    said = f" of {count(facts['files'], 'file')}{blank}{left_out}"
     return said if facts["read_all"] else f"{said}; --records all reads everything"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from blizzard.cli.context import config_of
+from blizzard.cli.context import FLAGS, config_of_one
 from blizzard.cli.output import output_of
 from blizzard.cli.row_table import plain_value, row_table
 from blizzard.cli.trial_lines import trial_lines
@@ -46,7 +46,7 @@ def dispatch(options: argparse.Namespace) -> int:
     request = request_for_files(config, named, settings_of(None))
     emit = unheard if options.json else TerminalProgress().see
     tried = try_files(request, max_records=options.records or None, rows=options.rows, emit=emit)
-    command = _next_command(options, config, named, request)
+    command = _next_command(options, config, named, request, tried)
     output, failure = output_of(options, verbatim=("first_rows",)), tried.failure
     output.result(_as_object(tried, command), _lines(tried, command, _width()))
     if failure is not None and not options.json:
@@ -56,7 +56,10 @@ def dispatch(options: argparse.Namespace) -> int:
 
 def _config(options: argparse.Namespace) -> Config:
     """Without a schema one is inferred, as in the first run that would follow."""
-    config = config_of(options)
+    config = config_of_one(options)
+    keys = config.transform
+    if keys.sql is not None or keys.python is not None:
+        return config  # what it reads is inferred for the trial only: a run needs it written down
     if config.schema.ddl is None and config.schema.file is None and not config.schema.variant:
         return replace(config, schema=replace(config.schema, infer=True))
     return config
@@ -108,22 +111,34 @@ def _kinds(files: Sequence[SourceFile]) -> list[tuple[str, int, int]]:
     return [(kind, *found[kind]) for kind in sorted(found)]
 
 
-def _next_command(options: argparse.Namespace, config: Config, named: Sequence[str], request: RequestForFiles) -> str:
+def _next_command(
+    options: argparse.Namespace, config: Config, named: Sequence[str], request: RequestForFiles, tried: Tried
+) -> str:
     """The first run on the same files, to be pasted; of many names, on the folder they are in. Secrets are hidden."""
     root = request.picked.location.root
     source = named[0] if len(named) == 1 else root
     place = root if _GLOB.search(source) else _DATA_ENDING.sub("", source.rstrip("/"))
     words = ["--source", source]
     words += ["--table", f"{place}_table"] if config.table.path is None else []
-    words += ["--infer"] if config.schema.infer else []
-    words += ["--schema", options.schema] if options.schema is not None else []
-    words += ["--variant"] if options.variant else []
-    words += ["--hints", options.hints] if options.hints is not None else []
+    words += _schema_words(options, config)
+    if request.transforms and request.schema is None:  # a run needs to know what the transform reads
+        words += ["--schema", ", ".join(_column_ddls(tried.schema))]
     words += ["--config", options.config] if options.config is not None else []
     pattern = options.pattern if len(named) == 1 else _pattern_of(request.picked.files)
     assignments = [*options.assignments, *([f"source.pattern={pattern}"] if pattern else [])]
     words += [word for assignment in assignments for word in ("--set", assignment)]
     return shell_words(["blizzard", "run", *map(redact_argument, words)])
+
+
+def _schema_words(options: argparse.Namespace, config: Config) -> list[str]:
+    """A run takes what is about one of several targets by its key."""
+    given = {"--schema": options.schema, "--hints": options.hints}
+    flags = [flag for flag, is_on in (("--infer", config.schema.infer), ("--variant", options.variant)) if is_on]
+    if options.target is None:
+        return [*flags, *(word for flag, value in given.items() if value is not None for word in (flag, value))]
+    keys = {FLAGS[flag.removeprefix("--")]: "true" for flag in flags}
+    keys |= {FLAGS[flag.removeprefix("--")]: value for flag, value in given.items() if value is not None}
+    return [word for key, value in keys.items() for word in ("--set", f"targets.{options.target}.{key}={value}")]
 
 
 def _pattern_of(files: Sequence[SourceFile]) -> str | None:

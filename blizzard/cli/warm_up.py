@@ -19,7 +19,8 @@ def dispatch(options: argparse.Namespace) -> int:
 
 def _make(options: argparse.Namespace) -> int:
     config, output = config_of(options), output_of(options)
-    done = warm_up(config.spark_conf, committer=config.table.committer, before=lambda: say(_MAKING))
+    committer = "delta-spark" if config.commits_by_spark else "delta-rs"
+    done = warm_up(config.spark_conf, committer=committer, before=lambda: say(_MAKING))
     size = f"{done.archive.size_bytes / 1_000_000:.0f} MB"
     lines = [
         f"made an archive of {size} in {done.seconds:.1f} s: local runs start faster now"

@@ -1,14 +1,19 @@
 """Reads the configuration file (YAML) into flat keys. Whatever is in the file, reading ends soon or raises ConfigError.
 
-A key that is there twice is refused: one of the two would silently do nothing.
+A key that is there twice is refused: one of the two would silently do nothing. A file with `pipelines` is that of a
+fleet (`blizzard serve`); commands on one pipeline name it: `FILE#NAME`.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from blizzard.core.kinds import Kind
+from blizzard.core.lists import some
 from blizzard.errors import ConfigError
 
 # A real tree is a few levels deep and has about a hundred keys. With aliases a small file can be endless.
@@ -17,10 +22,93 @@ _MAX_KEYS = 10_000
 _SHOWN_CHARS = 300
 
 
+PIPELINES = "pipelines"
+# These belong to the process of a fleet, whatever pipeline is meant.
+PROCESS = ("spark", "api", "log", "metrics", "fleet", "stop_grace_s")
+_OF_THE_FLEET_ONLY = ("api", "metrics", "fleet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetFile:
+    """Flat keys: those for all pipelines, and those of each."""
+
+    defaults: dict[str, Any]
+    pipelines: dict[str, dict[str, Any]]
+
+
 def read_config_file(path: str) -> dict[str, Any]:
-    """`{"source.path": "in", …}`."""
+    """`{"source.path": "in", …}`. Of a fleet's file the keys of the pipeline that `path` names."""
+    file, name = split_name(path)
+    tree = _read_yaml(file)
+    if PIPELINES not in tree:
+        if name is not None:
+            raise ConfigError(f"the configuration {file} has no pipelines, so #{name} names none", kind=Kind.FLEET)
+        return _keys_of(tree, file)
+    fleet = _fleet_of(tree, file)
+    if name not in fleet.pipelines:
+        raise ConfigError(
+            f"the configuration {file} is that of a fleet, for blizzard serve. Name the pipeline that is meant:"
+            f" --config {file}#NAME with one of {some(sorted(fleet.pipelines), 10) or 'none'}.",
+            kind=Kind.FLEET,
+        )
+    # The address and the metrics are those of the fleet, which may be running.
+    shared = {key: value for key, value in fleet.defaults.items() if family_of(key) not in _OF_THE_FLEET_ONLY}
+    return overlaid(shared, fleet.pipelines[name])
+
+
+def split_name(path: str) -> tuple[str, str | None]:
+    """`FILE#NAME` as file and pipeline. A file that has such a name itself is meant whole."""
+    file, found, name = path.rpartition("#")
+    return (path, None) if not found or os.path.exists(path) else (file, name)
+
+
+def read_fleet_file(path: str) -> FleetFile:
+    tree = _read_yaml(path)
+    if PIPELINES not in tree:
+        raise ConfigError(
+            f"the configuration {path} has no pipelines. A fleet has a key `{PIPELINES}`, with the keys of each below"
+            f" its name. For one pipeline: blizzard run --follow --config {path}.",
+            kind=Kind.FLEET,
+        )
+    return _fleet_of(tree, path)
+
+
+def overlaid(defaults: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a pipeline over those for all."""
+    given = dict(defaults)
+    if {"schema.ddl", "schema.file"} & keys.keys():  # both give the schema
+        given.pop("schema.ddl", None)
+        given.pop("schema.file", None)
+    return given | dict(keys)
+
+
+def family_of(key: str) -> str:
+    return key.split(".", 1)[0]
+
+
+def _fleet_of(tree: Mapping[Any, Any], path: str) -> FleetFile:
+    named = tree[PIPELINES]
+    if not isinstance(named, Mapping) or not all(isinstance(keys, Mapping | None) for keys in named.values()):
+        raise ConfigError(
+            f"the configuration {path}: `{PIPELINES}` takes names, and below each name the keys of that pipeline",
+            kind=Kind.FLEET,
+        )
+    for name in named:
+        if not isinstance(name, str):  # two of them could have one text
+            raise ConfigError(
+                f"the configuration {path}: YAML takes a pipeline name for {str(name)[:100]}, which is no text. Write"
+                f" it in quotes.",
+                kind=Kind.FLEET,
+            )
+    return FleetFile(
+        defaults=_keys_of({name: value for name, value in tree.items() if name != PIPELINES}, path),
+        pipelines={name: _keys_of(keys or {}, f"{path} ({name})") for name, keys in named.items()},
+    )
+
+
+def _keys_of(tree: Mapping[Any, Any], path: str) -> dict[str, Any]:
     keys: dict[str, Any] = {}
-    for visited, (name, value) in enumerate(_flatten(_read_yaml(path), path)):
+    for visited, (name, value) in enumerate(_flatten(tree, path)):
         if visited >= _MAX_KEYS:
             raise ConfigError(f"the configuration {path} has more than {_MAX_KEYS:,} keys. Do aliases repeat them?")
         if name in keys:

@@ -13,10 +13,12 @@ from blizzard.config.values import (
     LONGEST_S,
     Parser,
     choice,
+    commit_policy,
     flag,
     framing,
     globs,
     moment,
+    names,
     number,
     partitions,
     provenance,
@@ -215,6 +217,21 @@ class SchemaKeys:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransformKeys:
+    sql: str | None = _key(
+        text,
+        None,
+        "`SELECT … FROM records [WHERE …]`: what becomes of each record, by itself. `schema.ddl` then says what is read"
+        " from the records. Needs `pip install 'blizzard-delta[sql]'`",
+    )
+    python: str | None = _key(
+        text,
+        None,
+        "`module:function` instead: gets a pyarrow RecordBatch, returns one, and keeps its column `_blizzard_line`",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BadRecordsKeys:
     policy: str = _key(
         choice("quarantine", "rescue", "drop", "fail"),
@@ -250,7 +267,10 @@ class QuarantineKeys:
         number(at_least=0, optional=True), None, "how many records of this pipeline and table it may hold"
     )
     overflow: str = _key(
-        choice("block", "reject"), "block", "when it is full: `block` (the run stops) or `reject` (drop and count)"
+        choice("block", "reject", "drop_oldest"),
+        "block",
+        "when it is full: `block` (the run stops), `reject` (new bad records are dropped and counted) or `drop_oldest`"
+        " (the oldest batches leave, counted)",
     )
     keep_days: int | None = _key(
         number(at_least=1, optional=True, at_most=1_000_000),
@@ -288,6 +308,15 @@ class CheckpointKeys:
         60.0,
         "a task stops at a record boundary after this time, so that its batch is committed; 0 or null: no time limit",
     )
+    mirror: str | None = _key(
+        text,
+        None,
+        "where each position is copied to after its commit, for an overview of a fleet and for disaster recovery: a"
+        " folder on disk or in a bucket, `sqlite:////PATH` or `postgresql://USER@HOST/DATABASE` (extra `mirror-sql`)",
+    )
+    mirror_keep: int = _key(
+        number(at_least=1, at_most=100_000), 100, "how many positions of each pipeline and table the mirror keeps"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,8 +332,20 @@ class RetryKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowKeys:
-    poll_s: float | None = _key(seconds, 10.0, "with `--follow`: the pause before the source is looked at again")
+    poll_s: float | None = _key(
+        seconds, 10.0, "with `--follow` and in a fleet: the pause before the source is looked at again"
+    )
     jitter_s: float | None = _key(seconds, 2.0, "and up to this much more at random, so that not all look at once")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetKeys:
+    max_active: int | None = _key(
+        number(at_least=1, optional=True, at_most=1_000),
+        None,
+        "with `blizzard serve`: how many pipelines read at once, the others wait for their turn; default: the cores of"
+        " this machine, at least 2 and at most 8",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,6 +392,7 @@ class Keys:
     after_ingest: AfterIngestKeys = field(default_factory=AfterIngestKeys)
     table: TableKeys = field(default_factory=TableKeys)
     schema: SchemaKeys = field(default_factory=SchemaKeys)
+    transform: TransformKeys = field(default_factory=TransformKeys)
     bad_records: BadRecordsKeys = field(default_factory=BadRecordsKeys)
     bad_files: BadFilesKeys = field(default_factory=BadFilesKeys)
     quarantine: QuarantineKeys = field(default_factory=QuarantineKeys)
@@ -358,10 +400,38 @@ class Keys:
     checkpoint: CheckpointKeys = field(default_factory=CheckpointKeys)
     retry: RetryKeys = field(default_factory=RetryKeys)
     follow: FollowKeys = field(default_factory=FollowKeys)
+    fleet: FleetKeys = field(default_factory=FleetKeys)
     api: ApiKeys = field(default_factory=ApiKeys)
     metrics: MetricsKeys = field(default_factory=MetricsKeys)
     log: LogKeys = field(default_factory=LogKeys)
     spark: SparkKeys = field(default_factory=SparkKeys)
+    where: str | None = _key(
+        text,
+        None,
+        "only records for which this SQL condition is true: `kind = 'order' AND amount > 0` (docs/routing.md)",
+    )
+    select: tuple[str, ...] | None = _key(
+        names, None, "only these columns of the given or inferred schema, for a new table; a list"
+    )
+    start_from: str | None = _key(
+        text,
+        None,
+        "where this target begins if its table has no position of the pipeline yet, as `--start-from` says it;"
+        " afterwards it does nothing",
+    )
+    required: bool = _key(flag, True, "of a target, with `commit_policy: required`: whether its failure ends the run")
+    commit_policy: str = _key(
+        commit_policy,
+        "required",
+        "with several targets, which failure ends the run: `required` (one of a required target), `all` (any), or"
+        " `quorum:N` (when fewer than N are left)",
+    )
+    unrouted: str | None = _key(
+        choice("quarantine", "drop"),
+        None,
+        "a record that no `where` selects: `quarantine` (default with `targets`; that of the first one) or `drop`"
+        " (default without)",
+    )
     stop_grace_s: float | None = _key(
         seconds, 20.0, "after a first SIGTERM or SIGINT, the time the batch under way has to end"
     )
@@ -375,6 +445,22 @@ _FAMILIES = [f.name for f in fields(Keys) if "key" not in f.metadata]
 KEYS: dict[str, Key] = {
     **{name: key for family in _FAMILIES for name, key in _keys_of(getattr(Keys(), family), f"{family}.").items()},
     **_keys_of(Keys, ""),
+}
+
+# Keys whose last part is a name of yours, or of a store or of Spark.
+NAMED_KEYS: dict[str, str] = {
+    "schema.formats.COLUMN": "how a DATE or TIMESTAMP is written: `iso`, `epoch_ms`, `%d/%m/%Y`, a list of these"
+    " (docs/record-contract.md#times)",
+    "schema.coerce.COLUMN": "what a column takes beside its type: `numbers_in_strings`, `integral_floats`, …"
+    " (docs/record-contract.md#more-values-for-a-column); `*` for every column",
+    "schema.rename.FIELD": "the name of the column for this field",
+    "storage_options.NAME": "what a store needs, if neither the environment, a profile nor a role has it:"
+    " `aws_endpoint_url` and the like (docs/object-storage.md)",
+    "source.storage_options.NAME": "the same, for the source only; wins over `storage_options`",
+    "table.storage_options.NAME": "the same, for the table only; wins over `storage_options`",
+    "spark.conf.NAME": "any Spark setting, for a session that blizzard starts itself",
+    "targets.NAME.KEY": "one of several tables, and a key that holds for it alone (docs/targets.md)",
+    "pipelines.NAME.KEY": "one pipeline of a fleet, and a key that holds for it alone (docs/fleet.md)",
 }
 
 

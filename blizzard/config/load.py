@@ -10,14 +10,16 @@ import difflib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
 from blizzard.config.file import read_config_file
 from blizzard.config.keys import KEYS, Keys, with_values
+from blizzard.config.targets import check_targets, place_flags, require_target, split_targets
 from blizzard.config.values import names, require_plain
 from blizzard.core.bad import BadPolicy
+from blizzard.core.commit_policy import CommitPolicy
 from blizzard.core.kinds import Kind
 from blizzard.core.late import LatePolicy
 from blizzard.core.plan import Limits
@@ -44,6 +46,31 @@ class Config(Keys):
 
     # Keys below `schema.formats` and the like: the names given for each column.
     columns: Mapping[str, Mapping[ColumnPath, tuple[str, ...]]] = field(default_factory=dict)
+
+    # Several tables from one source: by name, the configuration of each. Empty: there is one table, this one's.
+    targets: Mapping[str, Config] = field(default_factory=dict)
+
+    def target(self, name: str | None) -> Config:
+        """The configuration of one target. None: there is only one table."""
+        if name is None:
+            return self
+        require_target(name, self.targets)
+        return self.targets[name]
+
+    @property
+    def commits_by_spark(self) -> bool:
+        """Whether a table is committed to by the Spark session's own Delta."""
+        return any(one.table.committer == "delta-spark" for one in (self, *self.targets.values()))
+
+    @property
+    def policy_of_targets(self) -> CommitPolicy:
+        """Which failure of a target ends the run."""
+        return CommitPolicy.parse(self.commit_policy)
+
+    @property
+    def keeps_unrouted(self) -> bool:
+        """Whether records that no target wants go to quarantine."""
+        return (self.unrouted or ("quarantine" if self.targets else "drop")) == "quarantine"
 
     @property
     def parser(self) -> str:
@@ -83,7 +110,8 @@ class Config(Keys):
 
     @property
     def evolution(self) -> str:
-        return str(self.schema.evolution or ("add_columns" if self.schema.infer else "ignore"))
+        adds = self.schema.infer and self.select is None
+        return str(self.schema.evolution or ("add_columns" if adds else "ignore"))
 
     @property
     def bad_policy(self) -> BadPolicy:
@@ -119,24 +147,55 @@ class Config(Keys):
 
 
 def load_config(
-    *, file: str | None = None, assignments: tuple[str, ...] = (), flags: Mapping[str, Any] | None = None
+    *,
+    file: str | None = None,
+    assignments: tuple[str, ...] = (),
+    flags: Mapping[str, Any] | None = None,
+    target: str | None = None,
 ) -> Config:
-    """From the file, then `key=value` assignments, then flags: the later one wins."""
+    """From the file, then `key=value` assignments, then flags: the later one wins. `target` is the one that the flags
+    are about, if there are several."""
     given: dict[str, Any] = {}
     if file is not None:
         given.update(read_config_file(file))
+    given.update(assigned(assignments))
+    said = {key: value for key, value in (flags or {}).items() if value is not None}
+    return make_config(place_flags(given, said, target))
+
+
+def assigned(assignments: tuple[str, ...]) -> dict[str, str]:
+    """Keys and values of `--set`."""
+    given: dict[str, str] = {}
     for count, assignment in enumerate(assignments, 1):
         key, equals, value = assignment.partition("=")
         if not equals:  # the text is not shown: it may be a secret
             raise ConfigError(f"--set takes key=value; number {count} of them has no '='", kind=Kind.USAGE)
         given[key.strip()] = value
-    said = {key: value for key, value in (flags or {}).items() if value is not None}
-    if "schema.ddl" in said:
-        given.pop("schema.file", None)  # both give the schema
-    return make_config(given | said)
+    return given
 
 
 def make_config(given: Mapping[str, Any]) -> Config:
+    shared, own = split_targets(given)
+    if "commit_policy.quorum" in shared:  # YAML: commit_policy: {quorum: 2}
+        shared["commit_policy"] = f"quorum:{shared.pop('commit_policy.quorum')}"
+    config = _make_config(shared)
+    check_targets(shared, own, config.policy_of_targets)
+    return replace(config, targets={name: _make_target(name, shared, keys) for name, keys in own.items()})
+
+
+def _make_target(name: str, shared: Mapping[str, Any], own: Mapping[str, Any]) -> Config:
+    both = dict(shared)
+    for pair in (("schema.ddl", "schema.file"), ("transform.sql", "transform.python")):
+        if any(key in own for key in pair):  # its own takes the place of the common one, in whichever form
+            for key in pair:
+                both.pop(key, None)
+    try:
+        return _make_config({**both, **own})
+    except ConfigError as e:
+        raise ConfigError(f"target {name}: {e}", kind=e.kind) from None
+
+
+def _make_config(given: Mapping[str, Any]) -> Config:
     values: dict[str, Any] = {}
     families: dict[str, dict[str, str]] = {}
     columns: dict[str, dict[ColumnPath, tuple[str, ...]]] = {}
@@ -163,6 +222,8 @@ def make_config(given: Mapping[str, Any]) -> Config:
         raise ConfigError("give schema.ddl or schema.file, not both")
     if values.get("schema.rename") is not None and "schema.rename" in columns:
         raise ConfigError("give schema.rename snake, or new names for single fields (schema.rename.FIELD), not both")
+    if values.get("transform.sql") is not None and values.get("transform.python") is not None:
+        raise ConfigError("give transform.sql or transform.python, not both")
     for family in _STORAGE:
         make_access(families.get(family, {}), retry=RetryPolicy(), what=family)  # reports a misspelt name at once
     return Config(**with_values(Keys(), values), families=families, columns=columns)

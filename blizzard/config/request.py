@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -16,6 +16,7 @@ from blizzard.config.keys import SourceKeys
 from blizzard.config.load import Config
 from blizzard.core.kinds import Kind
 from blizzard.core.lists import some
+from blizzard.core.mirror import is_sql, sqlite_file
 from blizzard.core.recover import StartFrom
 from blizzard.core.types import Filters
 from blizzard.errors import ConfigError
@@ -29,7 +30,11 @@ from blizzard.source.uri import SourceLocation, locate_source
 from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.uri import is_local, lies_in, locate, name_below, show_uri
 
-_PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_MIRROR_TIMEOUT_S = 5.0
+_DATABASES = ("sqlite", "sqlite+pysqlite", "postgres", "postgresql", "postgresql+psycopg")
+# How libpq writes a connection. As the name of a folder it would be made, password and all.
+_LIBPQ = re.compile(r"(?:^|\s)(?:dbname|password)\s*=")
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: the place of the source is kept
@@ -41,11 +46,20 @@ class Request:
     # Only for a request to ingest.
     pipeline: str | None = None  # None: the table's pipeline that reads this source, or a new one
     start_from: StartFrom | None = None
-    schema: DeltaSchema | None = None  # of a new table, as the user gave it
+    given: Any = None  # the schema of a new table as an object, which the configuration cannot hold
+    given_of: Mapping[str, Any] = field(default_factory=dict)  # the same, by target
     max_batches: int | None = None
     accepts_quarantine_loss: bool = False
     reads_again: bool = False
     reads: SourceLocation | None = None  # the source as the position of the pipeline has it, once it is known
+    # Of Python callers: a pyarrow RecordBatch in, and one out. The configuration cannot hold it.
+    transform: Callable[[Any], Any] | None = field(default=None, repr=False)
+
+    @property
+    def transforms(self) -> bool:
+        """Whether records are transformed before they are rows. Then `schema` is what is read from them."""
+        keys = self.config.transform
+        return self.transform is not None or keys.sql is not None or keys.python is not None
 
     def access(self, place: str, root: str) -> Access:
         """How to get to a root, as a `source` or as a `table`."""
@@ -90,6 +104,11 @@ class Request:
         return self.access("table", self.quarantine_root)
 
     @cached_property
+    def schema(self) -> DeltaSchema | None:
+        """Of a new table, as the user gave it."""
+        return given_schema(self.config, self.given)
+
+    @cached_property
     def source_location(self) -> SourceLocation:
         """Looked for once: whether the path is a file or a folder may take a request to a store."""
         if self.reads is not None:
@@ -99,6 +118,28 @@ class Request:
         location = locate_source(path, keys.pattern, access, marks_per=keys.marks_per, filters=_filters(keys))
         chosen_by(location)  # report a mistake in a glob before anything is done
         return location
+
+    def of_targets(self) -> dict[str, Request]:
+        """One request for each target. Where there is one table, this one, without a name."""
+        if not self.config.targets:
+            return {"": self}
+        return {
+            name: replace(self, config=config, given=self._given_for(name, config))
+            for name, config in self.config.targets.items()
+        }
+
+    def _given_for(self, target: str, config: Config) -> Any:
+        """Its own schema; else the one for all, unless its configuration says another."""
+        if target in self.given_of:
+            return self.given_of[target]
+        keys = config.schema
+        return None if keys.ddl or keys.file or keys.infer or keys.variant else self.given
+
+    @property
+    def start_key(self) -> StartFrom | None:
+        """Where a target without a position begins, if the configuration says it."""
+        start = parse_start_from(self.config.start_from, self.source_location)
+        return None if start is None else replace(start, lasts=True)
 
     @property
     def archive_root(self) -> str | None:
@@ -115,6 +156,25 @@ class Request:
                 "after_ingest.archive_path must be in the same kind of store as the source", kind=Kind.USAGE
             )
         return root
+
+    @property
+    def mirror_root(self) -> str | None:
+        """Where positions are copied to: a root of a store, or the URI of a database. None: they are not copied."""
+        given = self.config.checkpoint.mirror
+        if given is None:
+            return None
+        root = locate_mirror(given)
+        if self.config.table.path is not None:
+            _check_mirror(root, "table", self.table_root)
+            _check_mirror(root, "quarantine", self.quarantine_root)
+        return root
+
+    def mirror_access(self, root: str) -> Access:
+        """A mirror that does not answer is not worth long waits: a later commit makes up for it."""
+        if is_sql(root):
+            return NO_ACCESS
+        access = self.access("table", root)
+        return replace(access, retry=replace(access.retry, attempts=1), read_timeout_s=_MIRROR_TIMEOUT_S)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +212,10 @@ def request_for_files(
     picked = pick_files(
         uris, keys.pattern, lambda root: config.access("source", root, settings), filters=_filters(keys)
     )
-    return RequestForFiles(config=config, spark_settings=settings, picked=picked, schema=_given_schema(config, None))
+    request = RequestForFiles(config=config, spark_settings=settings, picked=picked)
+    _check_transform(request)
+    _ = request.schema  # report a mistake before anything is read
+    return request
 
 
 def make_request(
@@ -163,11 +226,14 @@ def make_request(
     adopts: bool = False,
     max_batches: int | None = None,
     schema: Any = None,
+    schemas: Mapping[str, Any] | None = None,
     accepts_quarantine_loss: bool = False,
     reads_again: bool = False,
     spark_settings: Mapping[str, str] | None = None,
+    transform: Callable[[Any], Any] | None = None,
 ) -> Request:
-    """A request to ingest. `schema` is any object that `load_schema` takes; the configuration cannot hold it."""
+    """A request to ingest. `schema` is any object that `load_schema` takes, and `transform` a function: the
+    configuration cannot hold them. `schemas` are those of single targets."""
     request = Request(
         config=config,
         spark_settings=spark_settings or {},
@@ -175,29 +241,59 @@ def make_request(
         max_batches=max_batches,
         accepts_quarantine_loss=accepts_quarantine_loss,
         reads_again=reads_again,
+        transform=transform,
     )
+    for target in request.of_targets().values():
+        _check_transform(target)
     location = request.source_location
-    _ = request.table_root, request.quarantine_root  # check now that these places can be used
-    if pipeline is not None and not _PIPELINE_NAME.fullmatch(pipeline):
+    check_places(request)
+    if pipeline is not None and not PIPELINE_NAME.fullmatch(pipeline):
         raise ConfigError(
             f"pipeline name {pipeline!r}: letters, digits, '_', '.' and '-' only, at most 100", kind=Kind.USAGE
         )
-    has_mark = adopts or (start_from or "").startswith("after:")
-    if config.source.marks_per is not None and has_mark:
-        raise ConfigError(
-            "with source.marks_per a pipeline begins at the beginning, or at a date: there is no one mark to begin"
-            " after",
-            kind=Kind.USAGE,
-        )
+    if adopts:
+        _refuse_one_mark(location)
     if adopts and start_from is not None:
         raise ConfigError("--adopt and --start-from: give one of them", kind=Kind.USAGE)
     if max_batches is not None and max_batches < 1:
         raise ConfigError("--max-batches must be at least 1", kind=Kind.USAGE)
-    return replace(
-        request,
-        start_from=StartFrom(adopts=True) if adopts else parse_start_from(start_from, location),
-        schema=_given_schema(config, schema),
+    if start_from is not None and config.targets:
+        raise ConfigError(
+            "--start-from is for one table. With targets, write it below the one that is new: targets.NAME.start_from",
+            kind=Kind.USAGE,
+        )
+    if adopts and config.targets:
+        raise ConfigError(
+            "--adopt takes over the position of one table: run it once with that table alone, then with all targets",
+            kind=Kind.USAGE,
+        )
+    request = replace(
+        request, start_from=StartFrom(adopts=True) if adopts else parse_start_from(start_from, location), given=schema
     )
+    request = replace(request, given_of=schemas or {})
+    _ = request.schema
+    for target in request.of_targets().values():
+        _ = target.schema, target.start_key  # report a mistake before anything is done
+    return request
+
+
+def check_places(request: Request) -> None:
+    """Raises if a table or a quarantine cannot be where it is said to be, alone or beside those of other targets."""
+    taken: dict[str, str] = {}
+    for name, target in request.of_targets().items():
+        for what, root in ("table", target.table_root), ("quarantine", target.quarantine_root):
+            for other, place in taken.items():
+                both_keep_bad = what == "quarantine" and other.endswith("quarantine")
+                if (lies_in(root, place) or lies_in(place, root)) and not (both_keep_bad and root == place):
+                    raise ConfigError(
+                        f"the {what} of target {name}, {root}, and the {other}, {place}: neither may be in the other,"
+                        f" and each target needs a table of its own",
+                        kind=Kind.USAGE,
+                    )
+        if target.mirror_root is not None:
+            _check_mirror(target.mirror_root, "source", request.source_location.root)
+        taken[f"table of target {name}"] = target.table_root
+        taken[f"target {name}'s quarantine"] = target.quarantine_root
 
 
 def _filters(keys: SourceKeys) -> Filters:
@@ -221,6 +317,7 @@ def parse_start_from(text: str | None, location: SourceLocation) -> StartFrom | 
         )
     if start.after is None:
         return start
+    _refuse_one_mark(location)
     name = start.after
     # People give a path or a URI; positions hold the name below the root.
     path = locate(name, what="--start-from name")
@@ -228,6 +325,15 @@ def parse_start_from(text: str | None, location: SourceLocation) -> StartFrom | 
     if path.startswith(location.root + "/") and (is_whole or (is_local(path) and os.path.exists(path))):
         name = path.removeprefix(location.root + "/")
     return StartFrom(after=name)
+
+
+def _refuse_one_mark(location: SourceLocation) -> None:
+    if location.identity.marks_per is not None:
+        raise ConfigError(
+            "with source.marks_per a pipeline begins at the beginning, or at a date: there is no one mark to begin"
+            " after",
+            kind=Kind.USAGE,
+        )
 
 
 def check_source_place(request: Request) -> None:
@@ -261,7 +367,46 @@ def check_archive(root: str, *, source: str, table: str, quarantine: str) -> Non
         )
 
 
-def _given_schema(config: Config, schema: Any) -> DeltaSchema | None:
+def locate_mirror(uri: str) -> str:
+    """The root of a store, or the URI of a database."""
+    if _LIBPQ.search(uri):
+        raise ConfigError(
+            "the mirror is given as words for libpq (host=… dbname=…): write postgresql://HOST/DATABASE instead",
+            kind=Kind.UNSUPPORTED_SCHEME,
+        )
+    if not is_sql(uri):
+        return locate(uri, what="mirror")
+    scheme, found, rest = uri.partition("://")
+    if scheme.lower() not in _DATABASES or not found:
+        raise ConfigError(
+            f"the mirror {uri.partition(':')[0]}:… cannot be opened: a database is sqlite:////PATH or postgresql://HOST/DATABASE",
+            kind=Kind.UNSUPPORTED_SCHEME,
+        )
+    file = sqlite_file(uri)
+    if scheme.lower().startswith("sqlite") and (file is None or file.startswith(":")):
+        raise ConfigError(
+            "the mirror needs a file for its SQLite database, such as sqlite:////var/lib/positions.db", kind=Kind.USAGE
+        )
+    return f"{scheme.lower()}://{rest}"
+
+
+def _check_mirror(root: str, what: str, other: str) -> None:
+    """Raises if the mirror would be deleted by a VACUUM, or be read as a source."""
+    place = sqlite_file(root) if is_sql(root) else root
+    if place is None:
+        return
+    place = os.path.abspath(place) if is_sql(root) else place
+    if lies_in(place, other) or lies_in(other, place):
+        why = "its files would be read" if what == "source" else f"a VACUUM of the {what} deletes what it does not know"
+        raise ConfigError(
+            f"checkpoint.mirror {place} and the {what} {other}: neither may be in the other, since {why}. Choose"
+            f" another checkpoint.mirror.",
+            kind=Kind.USAGE,
+        )
+
+
+def given_schema(config: Config, schema: Any = None) -> DeltaSchema | None:
+    """What the user says about the records: by the configuration, or as an object."""
     parse_hints(config.schema.hints)  # report a mistake before the sample is read
     text = config.schema.ddl or config.schema.file
     if schema is not None and text is not None:
@@ -275,6 +420,38 @@ def _given_schema(config: Config, schema: Any) -> DeltaSchema | None:
             "give a schema, or --infer and --hints (schema.infer, schema.hints), not both", kind=Kind.USAGE
         )
     return None if given is None else load_schema(given)
+
+
+def _check_transform(request: Request) -> None:
+    """What decides about the columns of the table beside the transform is refused."""
+    keys, schema = request.config.transform, request.config.schema
+    if request.transform is not None and (keys.sql is not None or keys.python is not None):
+        raise ConfigError(
+            "the transform is given twice, as an object and by transform.sql or transform.python", kind=Kind.USAGE
+        )
+    if not request.transforms:
+        return
+    if schema.infer:
+        raise ConfigError(
+            "--infer (schema.infer) looks at other records in each run, but a transform needs to know what it reads."
+            " Write down the schema (blizzard schema infer … > schema.ddl) and give it: --schema schema.ddl",
+            kind=Kind.USAGE,
+        )
+    if request.config.select is not None:
+        raise ConfigError("select beside a transform: let the transform select the columns", kind=Kind.USAGE)
+    if schema.variant:
+        raise ConfigError(
+            "--variant (schema.variant) takes each record whole, so a transform would have no columns to read. Give a"
+            " schema: --schema",
+            kind=Kind.USAGE,
+        )
+    if schema.evolution in ("add_columns", "widen"):
+        raise ConfigError(
+            f"schema.evolution {schema.evolution} adds what the records have to the table, but with a transform the"
+            f" transform decides about its columns. Use rescue to keep other fields as JSON, or ignore, or strict. For"
+            f" a new column: add it to the table (ALTER TABLE … ADD COLUMNS), to the schema, and to the transform.",
+            kind=Kind.USAGE,
+        )
 
 
 def _check_variant_alone(config: Config, given: Any) -> None:

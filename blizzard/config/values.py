@@ -12,6 +12,7 @@ from blizzard.core.framing import ARRAY, AUTO, CONCATENATED, LINES, MAX_KEY_BYTE
 from blizzard.core.moments import parse_moment
 from blizzard.errors import ConfigError
 from blizzard.schema.derived import PartitionSpec, parse_partition_by, parse_provenance
+from blizzard.text.nearest import nearest
 from blizzard.text.redaction import is_secret
 
 Parser = Callable[[str, Any], Any]
@@ -59,7 +60,8 @@ def flag(name: str, value: Any) -> bool:
 def choice(*allowed: str) -> Parser:
     def parse(name: str, value: Any) -> str:
         if value not in allowed:
-            raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {shown(value)}")
+            near = nearest(value, allowed) if isinstance(value, str) else ""
+            raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {shown(value)}{near}")
         return str(value)
 
     return parse
@@ -72,6 +74,13 @@ def framing(name: str, value: Any) -> str:
         )
         raise ConfigError(f"{name} must be one of {known}, not {shown(value)}")
     return value
+
+
+def commit_policy(name: str, value: Any) -> str:
+    match = re.fullmatch(r"required|all|quorum: *[0-9]{1,4}", value) if isinstance(value, str) else None
+    if match is None:
+        raise ConfigError(f"{name} must be one of required, all or quorum:N, not {shown(value)}")
+    return match[0].replace(" ", "")
 
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from blizzard.core.kinds import Kind
+from blizzard.core.lists import count
 from blizzard.core.log import TableFacts, Txn, decode_payloads, fence_version
 from blizzard.core.names import is_name
 from blizzard.core.position import FINISHED, FileProgress, Finished, Marks, RecordsRead, RustPosition
@@ -78,7 +79,8 @@ def decide_adoption(
                 file = find_file(listing, name)
                 if file is None:
                     return _refuse(
-                        f"{path} is in progress there ({records} records read) and is not in the source", "Put it back"
+                        f"{path} is in progress there ({count(records, 'record')} read) and is not in the source",
+                        "Put it back",
                     )
                 # Its position does not say whether it is still the same file.
                 names[name] = RecordsRead(records=records, size_bytes=file.size_bytes, etag=file.etag)

@@ -11,24 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from blizzard.core.history import ledgers_of
+from blizzard.core.balance import Balance, InQuarantine, balance_of, dropped_rows, put_in
+from blizzard.core.history import every_ledger
 from blizzard.core.kinds import CommitKind
 from blizzard.core.late import Past
 from blizzard.core.ledger import SKIPPED, Ledger, LedgerEntry
 from blizzard.core.log import CommitFacts, positions_in
 from blizzard.core.look import Listed, settled_in
+from blizzard.core.overflow import is_named
 from blizzard.core.position import FOR_A_PERSON, Position
 from blizzard.core.types import SourceFile
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InQuarantine:
-    """What the quarantine table holds of this pipeline and this table."""
-
-    rows: Mapping[int, int]  # how many came with each sequence
-    was_purged: bool = False  # some were deleted by age or by hand
-    keeps_all: bool = True  # every bad record goes there: none is dropped, by policy or because it is full
-    unsettled: int | None = None  # the sequence whose bad records the next run will add
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +49,12 @@ class Audit:
     rows_missing: tuple[str, ...] = ()  # ingested with rows, and the table has none of them
     rows_unknown: tuple[str, ...] = ()  # the table has rows of them, and no ledger of any pipeline knows them
     bad_records: int = 0  # by the ledgers that are left
+    filtered_records: int = 0  # records that the table does not take
+    unrouted_records: int = 0  # how many of them no target of the pipeline takes
     quarantined: int | None = None  # rows of the quarantine table, broken files included
-    # Sequences whose bad records are not all there, and sequences with bad records but without a commit.
+    balance: Balance | None = None  # records = rows + quarantined + dropped
+    # Sequences whose bad records are not all there, and sequences with bad records but without a commit, or whose
+    # records had to leave.
     quarantine_missing: tuple[int, ...] = ()
     quarantine_unknown: tuple[int, ...] = ()
     oldest_version: int | None = None  # of the ledgers that are left
@@ -103,9 +99,10 @@ def audit(
 ) -> Audit:
     """`commits` are all that are left, newest first. `rows_of` counts the table's rows by source file."""
     seen = list(commits)
-    ledgers = [ledger for _, ledger in ledgers_of(seen)]
-    ours = [ledger for ledger in ledgers if ledger.pipeline == position.pipeline]
-    others = [ledger for ledger in ledgers if ledger.pipeline != position.pipeline]
+    every = [(ledger, counts) for _, ledger, counts in every_ledger(seen)]
+    ours = [ledger for ledger, counts in every if counts and ledger.pipeline == position.pipeline]
+    others = [ledger for ledger, counts in every if counts and ledger.pipeline != position.pipeline]
+    ever = [ledger for ledger, _ in every if ledger.pipeline == position.pipeline]
     known: dict[str, _Known] = {}
     for ledger in ours:
         _take(known, ledger)
@@ -138,7 +135,9 @@ def audit(
         rows_missing=_sorted(p for p, k in known.items() if rows_of is not None and k.rows and p not in rows_of),
         rows_unknown=_sorted(p for p in rows_of or () if p not in known and p not in foreign) if is_complete else (),
         bad_records=sum(entry.bad for ledger in ours for entry in ledger.entries),
-        **({} if quarantine is None else _judge_quarantine(quarantine, position, ours)),
+        filtered_records=sum(entry.filtered for ledger in ours for entry in ledger.entries),
+        unrouted_records=sum(entry.unrouted for ledger in ours for entry in ledger.entries),
+        **({} if quarantine is None else _judge_quarantine(quarantine, position, ours, ever)),
         oldest_version=seen[-1].version if seen else None,
         unmatched_by_suffix=listed.left_out.by_suffix,
         filtered=listed.left_out.filtered,
@@ -146,7 +145,7 @@ def audit(
 
 
 def _take(known: dict[str, _Known], ledger: Ledger) -> None:
-    lines = sum(entry.to_record - entry.from_record - entry.bad for entry in ledger.entries)
+    lines = sum(_good(entry) for entry in ledger.entries)
     blank = max(0, lines - ledger.records)  # the ledger does not say in which file
     for entry in ledger.entries:
         file = known.setdefault(entry.path, _Known(newest=entry))
@@ -154,7 +153,12 @@ def _take(known: dict[str, _Known], ledger: Ledger) -> None:
             file.is_twice = True
         file.taken.append((entry.from_record, entry.to_record))
         if entry.broken is None:
-            file.rows += max(0, entry.to_record - entry.from_record - entry.bad - blank)
+            file.rows += max(0, _good(entry) - blank)
+
+
+def _good(entry: LedgerEntry) -> int:
+    """Rows and blank lines."""
+    return entry.to_record - entry.from_record - entry.bad - entry.filtered
 
 
 def _judge_unknown(
@@ -205,21 +209,29 @@ def _reads_again(read_by_others: Mapping[str, tuple[str, ...]], commits: Iterabl
     return bool(reads_again) and all(reads_again.values())
 
 
-def _judge_quarantine(quarantine: InQuarantine, position: Position, ledgers: Sequence[Ledger]) -> dict[str, Any]:
-    """`ledgers` of this pipeline, newest first."""
-    missing, alive, is_replayed = [], set(), False
+def _judge_quarantine(
+    quarantine: InQuarantine, position: Position, ledgers: Sequence[Ledger], ever: Sequence[Ledger]
+) -> dict[str, Any]:
+    """`ledgers` of this pipeline that count, newest first; `ever`: also those that were taken back."""
+    missing, alive, is_replayed = [], set[int](), False
+    # A commit that was taken back may never have been settled: then the records that it dropped are still there.
+    let_go, dropped = (dropped_rows(some, quarantine.unsettled) for some in (ever, ledgers))
     for ledger in ledgers:
-        alive.add(ledger.sequence)
-        bad = sum(entry.bad for entry in ledger.entries)
-        expected = max(1, bad if quarantine.keeps_all else 0) if ledger.quarantine else 0
+        name = ledger.batch_id, ledger.sequence
+        alive |= set() if is_named(*name, dropped) else {ledger.sequence}
+        expected = 0 if is_named(*name, let_go) else put_in(ledger, keeps_all=quarantine.keeps_all)
         is_explained = is_replayed or quarantine.was_purged or ledger.sequence == quarantine.unsettled
         if quarantine.rows.get(ledger.sequence, 0) < expected and not is_explained:
             missing.append(ledger.sequence)
         is_replayed |= ledger.kind == CommitKind.REPLAY  # it may have taken any earlier record
     first, last = position.quarantine.rolled_back or (1, 0)  # the next run may still have to take these out
-    unknown = [s for s in quarantine.rows if alive and s >= min(alive) and s not in alive and not first <= s <= last]
+    oldest = min((ledger.sequence for ledger in ledgers), default=None)
+    unknown = [
+        s for s in quarantine.rows if oldest is not None and s >= oldest and s not in alive and not first <= s <= last
+    ]
     return {
         "quarantined": sum(quarantine.rows.values()),
+        "balance": balance_of(ledgers, let_go, quarantine),
         "quarantine_missing": tuple(sorted(missing)),
         "quarantine_unknown": tuple(sorted(unknown)),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from blizzard.core.kinds import LineKind
 from blizzard.core.types import BatchResult, SliceReport
 
 
@@ -36,6 +37,7 @@ _ENOUGH_RECORDS = 100
 # if not one of them is good. So it is with files.
 _ENOUGH_FIRST_RECORDS = 20
 _ENOUGH_FIRST_FILES = 20
+_NO_RECORD = (LineKind.NOT_UTF8, LineKind.NOT_JSON, LineKind.NOT_OBJECT, LineKind.TOO_LONG, LineKind.TOO_DEEP)
 
 
 def find_excess(result: BatchResult, policy: BadPolicy) -> str | None:
@@ -49,12 +51,11 @@ def find_excess(result: BatchResult, policy: BadPolicy) -> str | None:
     if policy.max_ratio is None:
         return None
     for report in result.slices:
-        if _is_enough([report]) and _ratio(report.bad, report.rows) > policy.max_ratio:
+        if _is_enough([report]) and _ratio(report.bad, report.rows + report.filtered) > policy.max_ratio:
             return f"{_share(report)} of {report.path} are bad, {_limit(policy.max_ratio)}"
-    if _is_enough(result.slices) and _ratio(result.bad, result.rows) > policy.max_ratio:
-        return (
-            f"{result.bad:,} of {result.bad + result.rows:,} records of one batch are bad, {_limit(policy.max_ratio)}"
-        )
+    for bad, good in _shares(result):
+        if _is_enough(result.slices) and _ratio(bad, good) > policy.max_ratio:
+            return f"{bad:,} of {bad + good:,} records of one batch are bad, {_limit(policy.max_ratio)}"
     return None
 
 
@@ -63,17 +64,27 @@ def is_mostly_bad(result: BatchResult, policy: BadPolicy) -> bool:
     wrong framing breaks every file, and would use up all of them."""
     if policy.first_batch_max_ratio is None or policy.max_ratio is not None:
         return False
-    is_enough = result.bad + result.rows >= _ENOUGH_FIRST_RECORDS or not result.rows
-    if is_enough and _ratio(result.bad, result.rows) > policy.first_batch_max_ratio:
-        return True
+    for bad, good in _shares(result):
+        is_enough = bad + good >= _ENOUGH_FIRST_RECORDS or not good
+        if is_enough and _ratio(bad, good) > policy.first_batch_max_ratio:
+            return True
     broken = len(result.broken)
     is_enough = len(result.slices) >= _ENOUGH_FIRST_FILES or not result.rows
     return is_enough and _ratio(broken, len(result.slices) - broken) > policy.first_batch_max_ratio
 
 
+def _shares(result: BatchResult) -> list[tuple[int, int]]:
+    """Bad records and good ones. Where the target does not take every record: of all records, and of those that it
+    takes. A line that is no record at all could have been for any target, so it counts among all only."""
+    if not result.filtered:
+        return [(result.bad, result.rows)]
+    anybodys = sum(met.records for reason, met in result.reasons.met.items() if reason.kind in _NO_RECORD)
+    return [(result.bad, result.rows + result.filtered), (result.bad - anybodys, result.rows)]
+
+
 def _is_enough(slices: Sequence[SliceReport]) -> bool:
     whole = all(s.from_record == 0 and s.finished for s in slices)
-    return whole or sum(s.bad + s.rows for s in slices) >= _ENOUGH_RECORDS
+    return whole or sum(s.bad + s.rows + s.filtered for s in slices) >= _ENOUGH_RECORDS
 
 
 def _ratio(bad: int, good: int) -> float:
@@ -81,7 +92,7 @@ def _ratio(bad: int, good: int) -> float:
 
 
 def _share(report: SliceReport) -> str:
-    return f"{report.bad:,} of {report.bad + report.rows:,} records"
+    return f"{report.bad:,} of {report.bad + report.rows + report.filtered:,} records"
 
 
 def _limit(max_ratio: float) -> str:

@@ -95,6 +95,7 @@ def position_before(recovery: Resume | Fresh, identity: RunIdentity, *, version:
                 quarantine=ForQuarantine(head=before.quarantine.head),
                 cleaned=before.cleaned,
                 framing=framing_of_pipeline(identity.framing, before.framing),
+                paused=before.paused,
             )
 
 
@@ -124,7 +125,11 @@ def next_position(
         taken_at_ms=max(now_ms, previous.taken_at_ms),  # never before the previous commit
         marks=marks,
         on=_with_witness(previous.on, result),
-        quarantine=ForQuarantine(pending=tuple(f.path for f in result.quarantine), head=previous.quarantine.head),
+        quarantine=ForQuarantine(
+            pending=tuple(f.path for f in result.quarantine),
+            dropped=tuple(batch.name for batch in result.dropped),
+            head=previous.quarantine.head,
+        ),
         seen=replace(
             previous.seen,
             held_back=_held_back(held or {}, marks),
@@ -189,6 +194,7 @@ def rolled_back_position(current: Position, plan: RollbackPlan, *, batch_id: str
             add_path=target.on.add_path,
             removed_path=plan.removed_path,
             settings_fingerprint=target.on.settings_fingerprint,
+            transform=target.on.transform,
         ),
         begun=replace(after.begun, start_from=target.begun.start_from, since_ms=target.begun.since_ms),
         cleaned=CleanedThrough(
@@ -209,9 +215,10 @@ def seal(
     superseded: tuple[int, ...] = (),
     late: Collection[str] = (),
     edited: tuple[LedgerEntry, ...] = (),
+    began_ms: int | None = None,
 ) -> SealedPosition:
     """Everything the commit of this position carries beside its data files. `late` are files of the result that the
-    mark had passed before. `edited` is what a person said about files."""
+    mark had passed before. `edited` is what a person said about files. `began_ms`: when the result was planned."""
     ledger = Ledger(
         pipeline=position.pipeline,
         sequence=position.sequence,
@@ -222,9 +229,13 @@ def seal(
         records=sum(f.rows for f in result.files),
         entries=entries_of(result.slices, late) + edited,
         quarantine=position.quarantine.pending,
+        quarantined=sum(f.rows for f in result.quarantine) if result.quarantine else None,
+        dropped={batch.name: batch.rows for batch in result.dropped},
         kind=kind,
         rolled_back_to=rolled_back_to,
         superseded=superseded,
+        paused=position.paused,
+        began_ms=began_ms,
     )
     return SealedPosition(
         position=position,
@@ -259,11 +270,14 @@ def check_result(plan: BatchPlan, result: BatchResult) -> None:
         is_same = (report.framing, report.encoding) == (piece.framing, piece.encoding)
         if not is_framing(report.framing) or (piece.from_record and not is_same):
             raise InconsistentReport(f"{report.path} was read in another way than its first records were read")
-        if report.to_record - report.from_record != report.rows + report.bad + report.blank:
+        if report.to_record - report.from_record != report.rows + report.bad + report.blank + report.filtered:
             raise InconsistentReport(f"{report.path}: lines read and records counted differ")
+        if report.unrouted > report.filtered:
+            raise InconsistentReport(f"{report.path}: more records are for no target than the table leaves out")
     if sum(f.rows for f in result.files) != result.rows:
         raise InconsistentReport("the Parquet files do not hold as many rows as were read")
-    if sum(f.rows for f in result.quarantine) > result.bad + sum(r.broken is not None for r in result.slices):
+    for_quarantine = result.bad + result.unrouted + sum(r.broken is not None for r in result.slices)
+    if sum(f.rows for f in result.quarantine) > for_quarantine:
         raise InconsistentReport("there are more rows for the quarantine than bad records and broken files")
     if not any(r.finished or r.to_record > r.from_record for r in result.slices):
         raise InconsistentReport("the batch read nothing, so the next one would be the same")

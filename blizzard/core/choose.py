@@ -14,7 +14,7 @@ import orjson
 
 from blizzard.core.kinds import Kind
 from blizzard.core.late import Past
-from blizzard.core.ledger import MAX_LEDGER_BYTES, SKIPPED, LedgerEntry, ledger_entry_bytes
+from blizzard.core.ledger import MAX_LEDGER_BYTES, LedgerEntry, entry_of_skipped, ledger_entry_bytes
 from blizzard.core.lists import count, some
 from blizzard.core.log import CommitFacts
 from blizzard.core.look import settled_in
@@ -179,18 +179,7 @@ def skipped_entries(files: Iterable[SourceFile]) -> tuple[LedgerEntry, ...]:
         room -= ledger_entry_bytes(file.path, file.etag)
         if room < 0:
             break
-        entries.append(
-            LedgerEntry(
-                path=file.path,
-                size_bytes=file.size_bytes,
-                etag=file.etag,
-                from_record=0,
-                to_record=0,
-                finished=True,
-                bad=0,
-                broken=SKIPPED,
-            )
-        )
+        entries.append(entry_of_skipped(file.path, file.size_bytes, file.etag))
     return tuple(entries)
 
 

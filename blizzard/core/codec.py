@@ -32,6 +32,7 @@ from blizzard.core.fields import (
 )
 from blizzard.core.framing import AUTO, LINES, UTF8, is_framing
 from blizzard.core.names import is_below, is_name
+from blizzard.core.pause_json import PAUSE_FIELDS, pause_of, pause_to_json
 from blizzard.core.position import (
     FINISHED,
     Begun,
@@ -40,6 +41,7 @@ from blizzard.core.position import (
     Finished,
     ForQuarantine,
     Marks,
+    Paused,
     PlannedOn,
     Position,
     QuarantineHead,
@@ -193,6 +195,7 @@ def _position_to_json(position: Position) -> dict[str, Any]:
         "pending_quarantine": list(position.quarantine.pending),
         "replayed": dict(position.quarantine.replayed),
         "rolled_back": None if position.quarantine.rolled_back is None else list(position.quarantine.rolled_back),
+        **({"dropped": list(position.quarantine.dropped)} if position.quarantine.dropped else {}),
         "held_back": dict(position.seen.held_back),
         "list_from": dict(position.seen.list_from),
         "relist_watermark_ms": position.seen.relist_watermark_ms,
@@ -207,17 +210,21 @@ def _position_to_json(position: Position) -> dict[str, Any]:
         **({} if position.quarantine.head is None else {"quarantine_head": _head_to_json(position.quarantine.head)}),
         **({"reads_again": True} if position.begun.reads_again else {}),
         **({"framing": position.framing} if position.framing != LINES else {}),
+        **({} if position.paused is None else {"paused": pause_to_json(position.paused)}),
+        **({} if position.on.transform is None else {"transform": position.on.transform}),
     }
 
 
 def _version_of(position: Position) -> int:
     """2, as long as an older release that reads version 2 would go on as this one does. It would read what is not one
-    record a line, or not UTF-8, wrongly, and files that were left out. So it must refuse, and version 3 makes it."""
+    record a line, or not UTF-8, wrongly, and files that were left out; it would not know of a pause or a transform; and
+    it would leave in quarantine what must leave it. So it must refuse, and version 3 makes it."""
     is_plain = position.framing == LINES and not any(map(_reading_to_json, position.marks.in_progress.values()))
     reads_chosen_files = (
         position.source.filters != NO_FILTERS or bool(position.chosen_before) or position.begun.since_ms is not None
     )
-    return _PLAIN_VERSION if is_plain and not reads_chosen_files else NEWEST_VERSION
+    is_new = position.paused is not None or position.on.transform is not None or bool(position.quarantine.dropped)
+    return NEWEST_VERSION if is_new or reads_chosen_files or not is_plain else _PLAIN_VERSION
 
 
 def _reading_to_json(progress: RecordsRead) -> dict[str, str]:
@@ -275,7 +282,7 @@ _V2_FIELDS = frozenset(
 )
 
 
-_V3_FIELDS = _V2_FIELDS | {"framing"}
+_V3_FIELDS = _V2_FIELDS | {"framing", "paused", "dropped", "transform"}
 
 
 def _decode_v2(fields: dict[str, Any], version: int) -> Position:
@@ -309,6 +316,7 @@ def _decode_v2(fields: dict[str, Any], version: int) -> Position:
             add_path=text_or_none(fields, "add_path"),
             removed_path=text(fields, "removed_path") if "removed_path" in fields else None,
             settings_fingerprint=settings_fingerprint if has_settings else None,
+            transform=text(fields, "transform") if "transform" in fields else None,
         ),
         begun=Begun(
             start_from=text_or_none(fields, "start_from"),
@@ -320,12 +328,14 @@ def _decode_v2(fields: dict[str, Any], version: int) -> Position:
             pending=_names_below(fields, "pending_quarantine"),
             replayed=text_map(fields, "replayed"),
             rolled_back=range_or_none(fields, "rolled_back"),
+            dropped=_texts(fields, "dropped"),
             head=_head_or_none(fields),
         ),
         cleaned=CleanedThrough(
             done_through=integer(fields, "cleaned_through"), due_through=integer(fields, "cleaning_through")
         ),
         framing=_framing(fields, or_auto=True),
+        paused=_paused_or_none(fields),
     )
     if checksum != checksum_of({name: value for name, value in fields.items() if name != "checksum"}):
         raise BadChecksum("the payload was changed after it was written: its checksum does not fit")
@@ -379,6 +389,14 @@ def _head_or_none(fields: dict[str, Any]) -> QuarantineHead | None:
         previous=text_or_none(head, "previous"),
         table_id=text_or_none(head, "table_id"),
     )
+
+
+def _paused_or_none(fields: dict[str, Any]) -> Paused | None:
+    if "paused" not in fields:
+        return None
+    paused = object_of(fields, "paused")
+    _refuse_unknown(paused, PAUSE_FIELDS, "paused.")
+    return pause_of(paused)
 
 
 def _marks(fields: dict[str, Any], *, versions: Mapping[str, Any]) -> Marks:
@@ -437,6 +455,16 @@ def _names_below(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
     value = fields.get(name)
     if not isinstance(value, list) or not all(map(is_below, value)):
         raise missing_or_wrong(fields, name, "a list of names")
+    return tuple(value)
+
+
+def _texts(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """A list that is written only if there is something in it."""
+    if name not in fields:
+        return ()
+    value = fields[name]
+    if not isinstance(value, list) or not value or not all(isinstance(item, str) and item for item in value):
+        raise missing_or_wrong(fields, name, "a list of texts")
     return tuple(value)
 
 

@@ -69,4 +69,5 @@ class Intent:
             superseded=self.superseded,
             late=self.late,
             edited=self.edited,
+            began_ms=self.planned_ms if self.result.slices or self.result.files else None,
         )

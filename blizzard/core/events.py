@@ -5,7 +5,7 @@ An event only reports. No decision may depend on an event.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from blizzard.core.kinds import CommitKind, Kind
@@ -93,6 +93,21 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How far the tasks of the batch are that is read now, some times a second. For people only: what a task tells may
+    be lost. `is_told` is False while nobody tells anything; then only the tasks are known. `ended_tasks` None: nor is
+    it known how many have ended. `stored_bytes` are those of the files as they are stored."""
+
+    tasks: int
+    ended_tasks: int | None
+    is_told: bool
+    files: int
+    stored_bytes: int
+    records: int
+    json_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ingested:
     """The tasks of a batch have ended; nothing of it is committed yet."""
 
@@ -137,6 +152,20 @@ class CommitFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mirrored:
+    """The mirror holds the positions up to this sequence."""
+
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorFailed:
+    """The mirror could not be written, or did not answer. The next commit or the next run makes up for it."""
+
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Waited:
     """Planning had to wait for a commit."""
 
@@ -148,6 +177,15 @@ class Held:
     """Files that are left to the next run: young, unreadable, or changed while they were read."""
 
     files: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldsBack:
+    """The same files while the run goes on: how many, the first of them, and why. `is_all`: no others are held."""
+
+    files: int
+    first: Mapping[str, str]
+    is_all: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +203,22 @@ class Failed:
     kind: Kind
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetFailed:
+    """One of several targets takes no further part in the run. What it has committed stands."""
+
+    kind: Kind
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfTarget:
+    """What happened for one of several targets."""
+
+    target: str
+    event: Event
+
+
 Event = (
     Began
     | Ended
@@ -175,16 +229,22 @@ Event = (
     | StandsAt
     | Discovered
     | Planned
+    | Reading
     | Ingested
     | ColumnsAdded
     | UnknownFields
     | Rejected
     | Committed
     | CommitFailed
+    | Mirrored
+    | MirrorFailed
     | Waited
     | Held
+    | HoldsBack
     | Cleaned
     | Failed
+    | TargetFailed
+    | OfTarget
 )
 Emit = Callable[[Event], None]
 

@@ -17,6 +17,7 @@ from blizzard.core.log import (
 )
 from blizzard.core.moments import moment_text
 from blizzard.core.paths import WORDS
+from blizzard.core.pause import describe_pause
 from blizzard.core.recover import ADOPTED, Fresh, Recovery, Resume
 from blizzard.core.refuse import Refuse, describe_position
 
@@ -83,9 +84,15 @@ def _decision(recovery: Recovery) -> str:
     match recovery:
         case Resume(position=position, path=path):
             in_progress = len(position.marks.in_progress)
+            reads = (
+                ""
+                if position.paused is None
+                else f" The pipeline is {describe_pause(position.paused)}: until it is resumed (blizzard resume), a run"
+                f" settles and renews, and reads nothing."
+            )
             return (
                 f"Decision: resume at sequence {position.sequence + 1} from {WORDS[path].found_in}; mark"
-                f" {position.marks.last_committed_file or 'none'}, {count(in_progress, 'file')} in progress."
+                f" {position.marks.last_committed_file or 'none'}, {count(in_progress, 'file')} in progress.{reads}"
             )
         case Fresh(start_from=start_from, marks=marks, since_ms=since_ms):
             if start_from == ADOPTED:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from blizzard.core.kinds import CommitKind
+from blizzard.core.kinds import STANDING, CommitKind
 from blizzard.core.ledger import Ledger, LedgerEntry, decode_ledger
 from blizzard.core.log import CommitFacts, fence_version
 from blizzard.core.position import ForQuarantine, Marks, Position, apply_reports, prune_finished
@@ -40,7 +40,7 @@ def _ledger_of(commit: CommitFacts, position: Position, sequence: int) -> Ledger
         raise CannotFold(f"version {commit.version} has no ledger")
     if (ledger.pipeline, ledger.sequence, ledger.source) != (position.pipeline, sequence, position.source):
         raise CannotFold(f"the ledger of version {commit.version} is not that of sequence {sequence}")
-    if ledger.kind not in (CommitKind.BATCH, CommitKind.RENEWAL, CommitKind.ROLLBACK):
+    if ledger.kind not in (CommitKind.BATCH, CommitKind.ROLLBACK, *STANDING):
         raise CannotFold(f"version {commit.version} is a commit of kind {ledger.kind}, which ledgers do not describe")
     return ledger
 
@@ -66,7 +66,13 @@ def _after(position: Position, ledger: Ledger, passed: Mapping[int, Position]) -
         on=replace(position.on, delta_version=ledger.base_version),
         # The mark stays: only the lost payload said where it moved to. Finished files above it are named instead.
         marks=prune_finished(taken),
-        quarantine=ForQuarantine(pending=ledger.quarantine, rolled_back=rolled_back, head=position.quarantine.head),
+        quarantine=ForQuarantine(
+            pending=ledger.quarantine,
+            rolled_back=rolled_back,
+            dropped=tuple(ledger.dropped),
+            head=position.quarantine.head,
+        ),
+        paused=ledger.paused,
     )
     return lead_quarantine(after)
 

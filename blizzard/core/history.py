@@ -14,13 +14,21 @@ def ledgers_of(commits: Iterable[CommitFacts], pipeline: str | None = None) -> I
     A sequence number belongs to one commit for ever, so a rollback only has to name the numbers. A ledger counts only
     if the fence of its own commit has the same number.
     """
+    return ((commit, ledger) for commit, ledger, counts in every_ledger(commits, pipeline) if counts)
+
+
+def every_ledger(
+    commits: Iterable[CommitFacts], pipeline: str | None = None
+) -> Iterator[tuple[CommitFacts, Ledger, bool]]:
+    """Those that were taken back too, and whether each still counts. Records that a commit dropped from quarantine do
+    not come back when the commit is taken back."""
     superseded = Superseded()
     for commit in commits:
         ledger = decode_ledger(commit.user_metadata)
         if ledger is None or pipeline not in (None, ledger.pipeline):
             continue
-        if fence_version(commit, ledger.pipeline) == ledger.sequence and not superseded.meets(ledger):
-            yield commit, ledger
+        if fence_version(commit, ledger.pipeline) == ledger.sequence:
+            yield commit, ledger, not superseded.meets(ledger)
 
 
 class Superseded:

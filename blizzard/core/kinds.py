@@ -28,6 +28,12 @@ class CommitKind(Word):
     REPLAY = "replay"
     EDIT = "edit"
     ROLLBACK = "rollback"
+    PAUSE = "pause"
+    RESUME = "resume"
+
+
+# The same place of the source once more: nothing was read, and no file is judged in another way.
+STANDING = (CommitKind.RENEWAL, CommitKind.PAUSE, CommitKind.RESUME)
 
 
 class Kind(Word):
@@ -50,11 +56,15 @@ class Kind(Word):
     FILE_EXISTS = "file_exists"
     API_TOKEN = "api_token"
     PORT_IN_USE = "port_in_use"
+    FLEET = "fleet"
     SCHEMA = "schema"
     SCHEMA_MISSING = "schema_missing"
     SCHEMA_MISMATCH = "schema_mismatch"
     LAYOUT_MISMATCH = "layout_mismatch"
     LAYOUT_UNKNOWN = "layout_unknown"
+    TRANSFORM = "transform"
+    TRANSFORM_DIFFERS = "transform_differs"
+    WHERE = "where"
     NO_RECORDS = "no_records"
     NO_FILE_MATCHES = "no_file_matches"
     NOTHING_TO_INFER_FROM = "nothing_to_infer_from"
@@ -108,6 +118,7 @@ class Kind(Word):
     STALE_CHECKPOINT = "stale_checkpoint"
     POSITION_NOT_FOUND = "position_not_found"
     POSITION_CHANGED = "position_changed"
+    PAUSED = "paused"
     OTHER_SOURCE = "other_source"
     SOURCE_READ_BY_OTHER = "source_read_by_other"
     SEVERAL_PIPELINES = "several_pipelines"
@@ -142,6 +153,7 @@ class Kind(Word):
     BAD_FILE = "bad_file"
     TOO_MANY_BAD_RECORDS = "too_many_bad_records"
     MOSTLY_BAD = "mostly_bad"
+    TRANSFORM_FAILED = "transform_failed"
     TOO_MANY_COLUMNS = "too_many_columns"
     TOO_MANY_HELD_FILES = "too_many_held_files"
     UNREADABLE_FILES = "unreadable_files"
@@ -170,6 +182,7 @@ class Kind(Word):
     SCHEMA_CHANGED = "schema_changed"
     TABLE_BUSY = "table_busy"
     STORE_UNAVAILABLE = "store_unavailable"
+    MIRROR_UNAVAILABLE = "mirror_unavailable"
     DISK_FULL = "disk_full"
     SPARK_SESSION = "spark_session"
     SPARK_JOB = "spark_job"
@@ -191,3 +204,5 @@ class LineKind(Word):
     UNKNOWN_FIELD = "unknown_field"
     MISSING_VALUE = "missing_value"
     BAD_VALUE = "bad_value"
+    TRANSFORM = "transform"
+    UNROUTED = "unrouted"  # a record, but no target takes it

@@ -6,17 +6,20 @@ payload is sound.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 
 import orjson
 
-from blizzard.core.fields import MAX_INTEGER, CodecError, WrongType, integer, text
+from blizzard.core.fields import MAX_INTEGER, CodecError, WrongType, integer, object_of, text
 from blizzard.core.framing import LINES, UTF8, is_framing
-from blizzard.core.kinds import CommitKind
+from blizzard.core.kinds import STANDING, CommitKind
 from blizzard.core.names import is_below, is_name
+from blizzard.core.pause_json import pause_of, pause_to_json
+from blizzard.core.position import Paused
 from blizzard.core.source_json import source_of, source_to_json
 from blizzard.core.types import SliceReport, SourceIdentity
 
@@ -52,6 +55,15 @@ class LedgerEntry:
     cut: int | None = 0
     framing: str = LINES  # what `from_record` and `to_record` count
     encoding: str = UTF8
+    filtered: int = 0  # records that the table does not take
+    unrouted: int = 0  # how many of them no target of the pipeline takes
+
+
+def entry_of_skipped(path: str, size_bytes: int, etag: str) -> LedgerEntry:
+    """Says that nothing of the file was taken, and that it was not forgotten."""
+    return LedgerEntry(
+        path=path, size_bytes=size_bytes, etag=etag, from_record=0, to_record=0, finished=True, bad=0, broken=SKIPPED
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +77,17 @@ class Ledger:
     records: int
     entries: tuple[LedgerEntry, ...]
     quarantine: tuple[str, ...] = ()  # files of bad records, as the payload names them
+    quarantined: int | None = None  # how many records these files hold; None: there is none, or an older version
+    # Batches whose records this commit takes out of quarantine to make room, and how many each had there then.
+    dropped: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     # batch; renewal: the same position once more; replay: records from the quarantine table, so no file is named;
-    # edit: a person moved the position; rollback: back to an older sequence, what came after it is taken back
+    # edit: a person moved the position; rollback: back to an older sequence, what came after it is taken back; pause,
+    # resume: the same position once more, and nothing is read after it, or is read again
     kind: CommitKind = CommitKind.BATCH
     rolled_back_to: int | None = None
     superseded: tuple[int, ...] = ()  # sequences that this commit took back: they no longer count
+    paused: Paused | None = None  # whether the pipeline is paused after this commit
+    began_ms: int | None = None  # when what it holds was planned, before anything was read; None: nothing was, or older
 
 
 def ledger_entry_bytes(path: str, etag: str) -> int:
@@ -92,6 +110,8 @@ def entries_of(reports: Iterable[SliceReport], late: Collection[str] = ()) -> tu
             cut=r.cut,
             framing=r.framing,
             encoding=r.encoding,
+            filtered=r.filtered,
+            unrouted=r.unrouted,
         )
         for r in sorted(reports, key=lambda r: r.path)
     )
@@ -109,7 +129,12 @@ def encode_ledger(ledger: Ledger) -> str:
             "source": source_to_json(ledger.source),
             "records": ledger.records,
             **({"quarantine": ledger.quarantine} if ledger.quarantine else {}),
-            **({"kind": ledger.kind} if ledger.kind != CommitKind.BATCH else {}),
+            **({"quarantined": ledger.quarantined} if ledger.quarantined is not None else {}),
+            **({"dropped": dict(ledger.dropped)} if ledger.dropped else {}),
+            **({"kind": _written(ledger.kind)} if ledger.kind != CommitKind.BATCH else {}),
+            **({"command": ledger.kind} if _written(ledger.kind) != ledger.kind else {}),
+            **({"paused": pause_to_json(ledger.paused)} if ledger.paused is not None else {}),
+            **({"began_ms": ledger.began_ms} if ledger.began_ms is not None else {}),
             **({"rolled_back_to": ledger.rolled_back_to} if ledger.rolled_back_to is not None else {}),
             **({"superseded": ledger.superseded} if ledger.superseded else {}),
             "files": [
@@ -124,9 +149,11 @@ def encode_ledger(ledger: Ledger) -> str:
                     "bad": e.bad,
                     **({"late": True} if e.late else {}),
                     # Always written with bad records: without it nobody knows whether they were counted.
-                    **({"cut": e.cut} if e.bad and e.cut is not None else {}),
+                    **({"cut": e.cut} if (e.bad or e.cut) and e.cut is not None else {}),
                     **({"framing": e.framing} if e.framing != LINES else {}),
                     **({"encoding": e.encoding} if e.encoding != UTF8 else {}),
+                    **({"filtered": e.filtered} if e.filtered else {}),
+                    **({"unrouted": e.unrouted} if e.unrouted else {}),
                 }
                 for e in ledger.entries
             ],
@@ -184,7 +211,8 @@ def _ledger_without_files(fields: dict[str, Any]) -> Ledger:
     sequence, source = integer(fields, "sequence", at_least=1), fields.get("source")
     rolled_back_to = fields.get("rolled_back_to")
     superseded, quarantine = fields.get("superseded", []), fields.get("quarantine", [])
-    kind = next((known for known in CommitKind if known == fields.get("kind", CommitKind.BATCH)), None)
+    quarantined, dropped = fields.get("quarantined", 0), fields.get("dropped", {})
+    kind = _kind(fields)
     if not (
         isinstance(source, dict)
         and (rolled_back_to is None or _is_integer(rolled_back_to, 0, sequence - 1))
@@ -192,6 +220,10 @@ def _ledger_without_files(fields: dict[str, Any]) -> Ledger:
         and all(_is_integer(number, 1, sequence - 1) for number in superseded)
         and type(quarantine) is list
         and all(map(is_below, quarantine))
+        and _is_integer(quarantined, 0, MAX_INTEGER)
+        and _is_integer(fields.get("began_ms", 0), 0, MAX_INTEGER)
+        and type(dropped) is dict
+        and all(name and _is_integer(rows, 0, MAX_INTEGER) for name, rows in dropped.items())
         and kind is not None
     ):
         raise _NotALedger
@@ -204,11 +236,27 @@ def _ledger_without_files(fields: dict[str, Any]) -> Ledger:
         source=source_of(source),
         records=integer(fields, "records"),
         quarantine=tuple(quarantine),
+        quarantined=fields.get("quarantined"),
+        dropped=dropped,
         kind=kind,
         rolled_back_to=rolled_back_to,
         superseded=tuple(superseded),
+        paused=pause_of(object_of(fields, "paused")) if "paused" in fields else None,
+        began_ms=fields.get("began_ms"),
         entries=(),
     )
+
+
+def _written(kind: CommitKind) -> CommitKind:
+    """An older release takes a ledger of an unknown kind for damaged, and would refuse after a pause that is over. For
+    it a pause is a renewal, which it is too; only the field `command` says more."""
+    return CommitKind.RENEWAL if kind in STANDING else kind
+
+
+def _kind(fields: dict[str, Any]) -> CommitKind | None:
+    written = fields.get("kind", CommitKind.BATCH)
+    meant = fields.get("command", written)
+    return next((known for known in CommitKind if (known, _written(known)) == (meant, written)), None)
 
 
 def _checked_files(fields: dict[str, Any]) -> list[dict[str, Any]]:
@@ -232,15 +280,18 @@ def _is_entry(fields: Any) -> bool:
         and 0 <= start <= end <= MAX_INTEGER
         and 0 <= bad <= end - start
         and is_name(path)
-        and (len(fields) == _ENTRY_FIELDS or _has_sound_options(fields, bad))
+        and (len(fields) == _ENTRY_FIELDS or _has_sound_options(fields, bad, end - start - bad))
     )
 
 
-def _has_sound_options(fields: dict[str, Any], bad: int) -> bool:
+def _has_sound_options(fields: dict[str, Any], bad: int, good: int) -> bool:
     get = fields.get
     framing, encoding = get("framing", LINES), get("encoding", UTF8)
+    filtered, unrouted = get("filtered", 0), get("unrouted", 0)
     return (
-        _is_integer(get("cut", 0), 0, bad)
+        _is_integer(filtered, 0, good)
+        and _is_integer(unrouted, 0, filtered)
+        and _is_integer(get("cut", 0), 0, bad + unrouted)
         and type(get("late", False)) is bool
         and type(get("broken", "")) is type(framing) is type(encoding) is str
         and is_framing(framing)
@@ -261,6 +312,8 @@ def _entry(fields: dict[str, Any]) -> LedgerEntry:
         cut=fields.get("cut", None if fields["bad"] else 0),
         framing=fields.get("framing", LINES),
         encoding=fields.get("encoding", UTF8),
+        filtered=fields.get("filtered", 0),
+        unrouted=fields.get("unrouted", 0),
     )
 
 

@@ -20,6 +20,8 @@ _SUFFIX = re.compile(rf"\.[A-Za-z][A-Za-z0-9_-]{{0,15}}(?:\.(?:{'|'.join(COMPRES
 _NO_SUFFIX = ""
 _MAX_SUFFIXES = 200  # a name per file, such as app.log.x1, must not fill the memory
 _SHOWN = 3
+# Kinds that hold no JSON records, whatever the settings.
+_OTHER_FORMATS = {".csv", ".tsv", ".parquet", ".avro", ".orc", ".xml", ".xlsx", ".zip", ".tar", ".tgz", ".arrow"}
 
 
 def suffix_of(name: str) -> str:
@@ -64,7 +66,10 @@ class LeftOut:
         by_kind = Counter[str]()
         for suffix, number in self.by_suffix.items():
             by_kind[_split(suffix)[0]] += number
-        kind = by_kind.most_common(1)[0][0] if by_kind else _NO_SUFFIX
+        readable = {kind: number for kind, number in by_kind.items() if kind.lower() not in _OTHER_FORMATS}
+        if by_kind and not readable:
+            return f"blizzard reads JSON records, and no {' and no '.join(list(by_kind)[:_SHOWN])}"
+        kind = max(readable, key=lambda name: readable[name]) if readable else _NO_SUFFIX
         endings = sorted(ending for base, ending in map(_split, self.by_suffix) if base == kind)
         suffix = kind + (endings[0] if len(endings) == 1 else f"{{{','.join(endings)}}}" if endings else "")
         what = f"the {suffix}" if suffix else "them"

@@ -12,8 +12,13 @@ def some(names: Sequence[str], at_most: int = _SHOWN) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """`1 file`, `2 files`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """`1 file`, `2 files`, `2 batches`."""
+    return f"{number:,} {noun}{'' if number == 1 else 'es' if noun.endswith('ch') else 's'}"
+
+
+def count_are(number: int, noun: str) -> str:
+    """`1 file is`, `2 files are`."""
+    return f"{count(number, noun)} {'is' if number == 1 else 'are'}"
 
 
 _COLUMNS_SHOWN = 40

@@ -81,6 +81,7 @@ class TableFacts:
     active_adds: frozenset[str] = frozenset()  # files that the checkpoint's positions name and that are in the table
     # Read only if a commit after the position may have taken rows away or brought some back.
     history: History | None = None
+    may_have_forgotten: bool = False  # positions expire here, and the log does not go back to its beginning
     has_own_files: bool = False  # has data files that blizzard wrote; looked at only if no position is found
 
 

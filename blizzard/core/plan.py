@@ -14,6 +14,7 @@ from itertools import chain
 from blizzard.core.codec import MAX_APP_ID_BYTES
 from blizzard.core.framing import LINES, MAX_KEY_BYTES, UTF8
 from blizzard.core.ledger import MAX_LEDGER_BYTES, ledger_entry_bytes
+from blizzard.core.overflow import MAX_DROPPED_BYTES
 from blizzard.core.position import Marks, entry_bytes, prefix_of
 from blizzard.core.types import (
     ONE_CORE,
@@ -28,10 +29,10 @@ from blizzard.core.types import (
 )
 
 # JSON bytes that fit under the appId limit, less the fixed fields. base64 makes four bytes of three.
-_PAYLOAD_BUDGET_BYTES = MAX_APP_ID_BYTES * 3 // 4 - 16 * 1024
+_PAYLOAD_BUDGET_BYTES = MAX_APP_ID_BYTES * 3 // 4 - 16 * 1024 - MAX_DROPPED_BYTES
 # Each task may leave one file of bad records, which the payload names.
 _QUARANTINE_NAME_BYTES = 100
-_LEDGER_BUDGET_BYTES = MAX_LEDGER_BYTES - 16 * 1024
+_LEDGER_BUDGET_BYTES = MAX_LEDGER_BYTES - 16 * 1024 - 4 * MAX_DROPPED_BYTES
 
 
 # Each part of a source with its own mark costs two names in every payload, for ever.
@@ -81,7 +82,7 @@ def plan_batch(
     payload_bytes += 2 * sum(_version_bytes(path) for path, p in marks.in_progress.items() if p.size_bytes is not None)
     longest = 0
     ledger_bytes = 0
-    max_bytes = min(limits.max_bytes or 1 << 62, limits.commit_files * limits.target_file_bytes)
+    max_bytes = max_stored_bytes(limits)
     for file, is_new in _pending(marks, listing, held):
         stored_bytes += file.size_bytes
         payload_bytes += entry_bytes(file.path) if is_new else 0
@@ -100,9 +101,12 @@ def plan_batch(
         raise ValueError("nothing to plan: everything listed is finished")
     _check_prefixes(marks, chosen)
     passable = {s.path for s in chosen}.union(marks.files, held)
-    return BatchPlan(
-        tasks=_deal(chosen, limits, slots=slots, cores=cores), frontier=_frontier(marks, listing, passable)
-    )
+    return BatchPlan(tasks=deal(chosen, limits, slots=slots, cores=cores), frontier=_frontier(marks, listing, passable))
+
+
+def max_stored_bytes(limits: Limits) -> int:
+    """Compressed bytes that one batch may take, unless its first file alone has more."""
+    return min(limits.max_bytes or 1 << 62, limits.commit_files * limits.target_file_bytes)
 
 
 def _slice(marks: Marks, file: SourceFile, given_up: str | None, framing: str) -> Slice:
@@ -189,7 +193,7 @@ def _marks_bytes(marks: Marks) -> int:
     return 2 * sum(2 * len(prefix) + 2 * len(mark) + 40 for prefix, mark in marks.prefix_marks.items())
 
 
-def _deal(chosen: Sequence[Slice], limits: Limits, *, slots: int, cores: Cores) -> tuple[TaskPlan, ...]:
+def deal(chosen: Sequence[Slice], limits: Limits, *, slots: int, cores: Cores) -> tuple[TaskPlan, ...]:
     """Largest file first, to the least loaded slot. A slot keeps the planned order, so that marks move evenly."""
     tasks = min(slots, len(chosen), limits.max_records or slots)
     loads = [(0, slot) for slot in range(tasks)]

@@ -129,6 +129,7 @@ class PlannedOn:
     # Of the settings that the newest batch was read under, if they were not the defaults. The files in progress may
     # have been read under others before.
     settings_fingerprint: str | None = None
+    transform: str | None = None  # the fingerprint of the transform that made the rows of that batch, if there was one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +176,7 @@ class ForQuarantine:
     replayed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     # A rollback: the first and last sequence it took back, whose bad records leave.
     rolled_back: tuple[int, int] | None = None
+    dropped: tuple[str, ...] = ()  # names of batches whose records leave, to make room for those that are added
     head: QuarantineHead | None = None  # None: nothing was ever bad, or an older version wrote this
 
 
@@ -185,6 +187,14 @@ class CleanedThrough:
 
     done_through: int = 0
     due_through: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paused:
+    """A person wants that nothing is read, until somebody resumes the pipeline."""
+
+    at_ms: int  # since when
+    reason: str | None = None  # in the words of that person
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +217,8 @@ class Position:
     quarantine: ForQuarantine = ForQuarantine()
     cleaned: CleanedThrough = CleanedThrough()
     framing: str = LINES  # the setting for files that are not begun: the pipeline keeps the one it was made with
+    # Of the pipeline in this table, whatever position it is at: no rollback, edit or import moves it.
+    paused: Paused | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

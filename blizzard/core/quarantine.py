@@ -14,14 +14,19 @@ from blizzard.core.history import Superseded
 from blizzard.core.kinds import CommitKind, Kind
 from blizzard.core.ledger import LedgerEntry, decode_ledger
 from blizzard.core.log import CommitFacts, fence_version, positions_in
+from blizzard.core.overflow import batch_name
 from blizzard.core.position import Position, QuarantineHead
 
 
 def changes_quarantine(position: Position) -> bool:
     """Whether the commit of this position puts records into quarantine or takes some out."""
-    return bool(
-        position.quarantine.pending or position.quarantine.replayed or position.quarantine.rolled_back is not None
-    )
+    return _adds_or_takes(position) or position.quarantine.rolled_back is not None
+
+
+def _adds_or_takes(position: Position) -> bool:
+    """Whether there is a record to add or to take out. A rollback may find none."""
+    named = position.quarantine
+    return bool(named.pending or named.replayed or named.dropped)
 
 
 def lead_quarantine(position: Position, *, exists: bool = False) -> Position:
@@ -30,7 +35,7 @@ def lead_quarantine(position: Position, *, exists: bool = False) -> Position:
     before = position.quarantine.head
     if not changes_quarantine(position) or (before is not None and before.batch_id == position.batch_id):
         return position
-    if before is None and not exists and not (position.quarantine.pending or position.quarantine.replayed):
+    if before is None and not exists and not _adds_or_takes(position):
         return position
     head = QuarantineHead(
         batch_id=position.batch_id,
@@ -119,7 +124,7 @@ def _judge_by_number(position: Position, facts: QuarantineFacts) -> Settled | Un
         return _ahead(settled_through, position.sequence)
     if not changes_quarantine(position) or settled_through == position.sequence:
         return Settled()
-    is_empty_rollback = facts.sequence is None and not (position.quarantine.pending or position.quarantine.replayed)
+    is_empty_rollback = facts.sequence is None and not _adds_or_takes(position)
     return Settled() if is_empty_rollback else Unsettled()
 
 
@@ -150,13 +155,18 @@ class Chain:
 
     links: tuple[Link, ...]
     begins_at: int
+    dropped: frozenset[str] = frozenset()  # names of batches that had to leave the quarantine
+    let_go: frozenset[str] = frozenset()  # the same, also by commits that were taken back: it is no fault if they left
 
     def liveness(self) -> Callable[[int, str | None, str], bool]:
-        """A test whether a record in quarantine (sequence, batch_id, run_id) came from one of these commits. Records
-        older than the log are believed. An older version wrote no batch_id; then the run_id decides."""
+        """A test whether a record in quarantine (sequence, batch_id, run_id) came from one of these commits and none of
+        them dropped it. Records older than the log are believed. An older version wrote no batch_id; then the run_id
+        decides."""
         by_sequence = {link.sequence: link for link in self.links}
 
         def is_live(sequence: int, batch_id: str | None, run_id: str) -> bool:
+            if batch_name(batch_id, sequence) in self.dropped:
+                return False
             link = by_sequence.get(sequence)
             if link is None:
                 return sequence < self.begins_at
@@ -176,6 +186,7 @@ class UnknownReplay(Exception):
 def chain_of(commits: Iterable[CommitFacts], *, pipeline: str, sequence: int) -> Chain:
     """From the commits of a table, newest first; `sequence` is the pipeline's newest."""
     links, superseded, begins_at, oldest = [], Superseded(), sequence + 1, None
+    dropped, let_go = set[str](), set[str]()
     for commit in commits:
         oldest, ledger = commit.version, decode_ledger(commit.user_metadata)
         if ledger is None or ledger.pipeline != pipeline or ledger.sequence > sequence:
@@ -183,8 +194,10 @@ def chain_of(commits: Iterable[CommitFacts], *, pipeline: str, sequence: int) ->
         if fence_version(commit, pipeline) != ledger.sequence:
             continue  # somebody else's commit, whatever its metadata says
         begins_at = min(begins_at, ledger.sequence)
+        let_go.update(ledger.dropped)
         if superseded.meets(ledger):
             continue
+        dropped.update(ledger.dropped)
         positions = {position.batch_id: position for position in positions_in(commit.txns)}
         is_replay = ledger.kind == CommitKind.REPLAY
         if is_replay and ledger.batch_id not in positions:
@@ -195,7 +208,12 @@ def chain_of(commits: Iterable[CommitFacts], *, pipeline: str, sequence: int) ->
             run_id=ledger.run_id,
             files=ledger.quarantine,
             replayed=positions[ledger.batch_id].quarantine.replayed if is_replay else MappingProxyType({}),
-            slices=tuple(e for e in ledger.entries if e.bad or e.broken is not None),
+            slices=tuple(e for e in ledger.entries if e.bad or e.unrouted or e.broken is not None),
         )
         links.append(link)
-    return Chain(links=tuple(reversed(links)), begins_at=0 if oldest == 0 else begins_at)
+    return Chain(
+        links=tuple(reversed(links)),
+        begins_at=0 if oldest == 0 else begins_at,
+        dropped=frozenset(dropped),
+        let_go=frozenset(let_go),
+    )

@@ -207,6 +207,8 @@ _KIND_PHRASES: Mapping[str, str] = {
     LineKind.DUPLICATE_KEY: "given twice on one line",
     LineKind.UNKNOWN_FIELD: "a field that the schema does not declare",
     LineKind.MISSING_VALUE: "null or missing, but the column is NOT NULL",
+    LineKind.TRANSFORM: "the transform cannot make a row of it",
+    LineKind.UNROUTED: "no target takes it",
 }
 
 

@@ -58,6 +58,7 @@ class StartFrom:
     since_ms: int | None = None
     adopts: bool = False
     adopted: Marks | None = None
+    lasts: bool = False  # it stands in the configuration: it may have been meant for a beginning that is long past
 
     def __str__(self) -> str:
         if self.adopts:
@@ -207,8 +208,8 @@ def _position_lost(facts: TableFacts, pipeline: str) -> Refuse | None:
             f" position is neither among the log's JSON files nor in a Delta checkpoint. Nothing says what of its"
             f" source is in the table: starting again would double it. Restore the missing commits of _delta_log from"
             f" a backup; or, if nobody has restored or overwritten the table since, import an exported position of"
-            f" sequence {facts.fence} (blizzard checkpoint import --replace --unverified). If there is neither, ingest"
-            f" the source into another --table."
+            f" sequence {facts.fence} (blizzard checkpoint import --replace --unverified; with --from-mirror if there"
+            f" is a checkpoint.mirror). If there is neither, ingest the source into another --table."
         ),
     )
 
@@ -223,26 +224,37 @@ def _beginning(
 ) -> Fresh | Refuse:
     """How a pipeline begins that has no position in the table."""
     standings = standings_of(facts.commits, facts.checkpoint)
-    other = None if reads_again else find_reader(standings, pipeline=pipeline, source=source)
-    if other is not None and source is not None:
+    other = find_reader(standings, pipeline=pipeline, source=source)
+    if other is not None and source is not None and not reads_again:
         return refuse_second_reader(other, pipeline, source)
-    if not has_data or start_from is not None:
+    is_lost = facts.has_own_files and not standings
+    is_decided = start_from is not None and not (start_from.lasts and (is_lost or facts.may_have_forgotten))
+    if not has_data or is_decided:
         return _fresh(start_from, reads_again)
     if _has_rust_position(facts):
         return _has_data(
             pipeline, "the Rust program's positions are in its log: --adopt goes on from the newest of them"
         )
-    if facts.has_own_files and not standings:
+    if is_lost:
         return _has_data(
             pipeline,
             "it holds files that blizzard wrote, and no position of any pipeline: they have expired or were lost with"
             " their commits, and beginning again would double what was read. Restore _delta_log from a backup, or"
-            " import its newest exported position (blizzard checkpoint import --unverified), if nobody has restored or"
-            " overwritten the table since. If there is neither, ingest the source into"
-            " another --table",
+            " import its newest exported position (blizzard checkpoint import --unverified; with --from-mirror if there"
+            " is a checkpoint.mirror), if nobody has restored or overwritten the table since. If there is neither,"
+            " ingest the source into another --table",
+        )
+    if start_from is not None:
+        return _has_data(
+            pipeline,
+            "its log does not go back to its beginning, so nobody can say whether this pipeline has written to it and"
+            " its position has expired. start_from in the configuration does not decide that. If it never has: run it"
+            " once for this table alone, with --start-from, then with all targets",
         )
     known = ", ".join(sorted(standings))
     others = f" Its pipelines ({known}) read other sources." if known else ""
+    if other is not None:
+        others = f" Pipeline {other.pipeline} of this table has read this source: its records will be there twice."
     return _has_data(
         pipeline,
         "if none of it came from this source, by whatever program, begin with --start-from beginning; if some did,"
@@ -283,7 +295,7 @@ def _position_of(commit: CommitFacts, pipeline: str) -> Position | Refuse:
         message=(
             f"the position of pipeline {pipeline!r} in version {commit.version} cannot be used ({why})."
             f" Restore _delta_log/{commit.version:020d}.json from a backup, or import an exported position of sequence"
-            f" {sequence} (blizzard checkpoint import --replace)."
+            f" {sequence} (blizzard checkpoint import --replace; with --from-mirror if there is a checkpoint.mirror)."
         ),
     )
 

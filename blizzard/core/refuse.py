@@ -10,6 +10,7 @@ from itertools import islice
 import orjson
 
 from blizzard.core.kinds import Kind
+from blizzard.core.lists import count
 from blizzard.core.moments import moment_text
 from blizzard.core.paths import Path
 from blizzard.core.patterns import DEFAULTS, word_for
@@ -33,7 +34,7 @@ def describe_position(position: Position) -> str:
     source = position.marks
     marks = [source.last_committed_file] if source.last_committed_file is not None else []
     marks += [mark for _, mark in sorted(source.prefix_marks.items())]
-    read = [f"{path} ({p.records:,} records read)" for path, p in sorted(source.in_progress.items())]
+    read = [f"{path} ({count(p.records, 'record')} read)" for path, p in sorted(source.in_progress.items())]
     above = sorted(path for path in source.files if path not in source.in_progress)
     parts = [f"mark {_some(marks)}" if marks else "no mark"]
     parts.append(f"in progress: {_some(read)}" if read else "nothing in progress")

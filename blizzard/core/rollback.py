@@ -14,6 +14,7 @@ from blizzard.core.judge import Held, Judged, Own, judge_position
 from blizzard.core.kinds import CommitKind, Kind
 from blizzard.core.ledger import SKIPPED, LedgerEntry
 from blizzard.core.log import History, positions_in
+from blizzard.core.overflow import names_of
 from blizzard.core.position import Marks, Position, Seen
 from blizzard.core.recover import StartFrom
 from blizzard.core.refuse import Refuse
@@ -33,6 +34,8 @@ class RollbackPlan:
     records: int
     first_version: int  # the oldest commit that is taken back
     removed_path: str | None = None  # a file that is not part of the table after this, and was before
+    # Bad records of commits that stay, which the commits taken back had dropped from quarantine. They do not come back.
+    dropped: int = 0
 
     @property
     def source_files(self) -> tuple[str, ...]:
@@ -79,7 +82,15 @@ def plan_rollback(
         records=sum(own.ledger.records for own in leaving if own.ledger is not None),
         first_version=min((own.commit.version for own in later.values()), default=judged.newest + 1),
         removed_path=next((path for own in (*leaving, *taken_back) for path in own.actions.adds), None),
+        dropped=_count_dropped(taken_back),
     )
+
+
+def _count_dropped(taken_back: Sequence[Own]) -> int:
+    """The records of commits that are taken back too are read again."""
+    ledgers = [own.ledger for own in taken_back if own.ledger is not None]
+    read_again = {name for ledger in ledgers for name in names_of(ledger.batch_id, ledger.sequence)}
+    return sum(rows for ledger in ledgers for name, rows in ledger.dropped.items() if name not in read_again)
 
 
 def entries_of_all(commits: Sequence[Own]) -> tuple[LedgerEntry, ...]:

@@ -27,7 +27,7 @@ class Trial:
     @property
     def records(self) -> int:
         """Blank lines are no records."""
-        return self.result.rows + self.result.bad
+        return self.result.rows + self.result.bad + self.result.filtered
 
     @property
     def is_whole(self) -> bool:

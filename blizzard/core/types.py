@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import overload
@@ -179,6 +179,26 @@ class BatchPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SharedPlan:
+    """One read for several targets: what is read, and from which record each target takes it."""
+
+    tasks: tuple[TaskPlan, ...]  # each slice from the smallest record that a target wants
+    wanted: Mapping[str, Mapping[str, int]]  # by target: path → the first record that it wants; no path: not this file
+
+    def only(self, slots: frozenset[int], targets: Collection[str]) -> SharedPlan:
+        """The same read for these targets alone. A slice that none of them wants is left out. The others begin where
+        they did: how a file is read is known at that record."""
+        wanted = {name: paths for name, paths in self.wanted.items() if name in targets}
+        paths = {path for wanted_paths in wanted.values() for path in wanted_paths}
+        tasks = []
+        for task in self.tasks:
+            slices = tuple(piece for piece in task.slices if piece.path in paths)
+            if task.slot in slots and (slices or not task.slices):  # a task without slices reads no source
+                tasks.append(replace(task, slices=slices))
+        return SharedPlan(tasks=tuple(tasks), wanted=wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchTicket:
     """What the tasks of a batch need to know beside their plan."""
 
@@ -201,6 +221,8 @@ class SliceReport:
     rows: int
     bad: int = 0  # quarantined or dropped, as the policy says
     blank: int = 0
+    filtered: int = 0  # records that the table does not take, good or not
+    unrouted: int = 0  # how many of them no other target of the pipeline takes; known of the first target's slices
     # Why nothing more can be read of the file. It counts as finished; what was committed of it before stays.
     broken: str | None = None
     # How many of the bad records only the source file has whole: too long for the quarantine, or it was full. Records
@@ -225,6 +247,16 @@ class DataFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantinedBatch:
+    """What the quarantine holds of one batch of a pipeline and table, orphans not counted. `name`: see
+    `overflow.batch_name`."""
+
+    name: str
+    sequence: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFailure:
     """Why a task gave up: data, files, or a table that cannot be written. Trouble that may pass is raised instead, so
     that Spark tries again."""
@@ -234,6 +266,8 @@ class TaskFailure:
     line: int | None  # 1-based
     message: str
     counts: str = "line"  # or record: what `line` is the number of
+    # About the place that is written, not about the source: whether it may pass. None: about the source.
+    passes: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,6 +300,7 @@ class BatchResult:
     reports: tuple[TaskReport, ...] = field(default=())
     batch_id: str = ""  # of its ticket; the rows of its bad records carry it
     ignores_undeclared: bool = False  # values without a column were dropped
+    dropped: tuple[QuarantinedBatch, ...] = ()  # older batches that leave the quarantine to make room for this one
 
     @property
     def slices(self) -> tuple[SliceReport, ...]:
@@ -305,6 +340,16 @@ class BatchResult:
     @property
     def bad(self) -> int:
         return sum(s.bad for s in self.slices)
+
+    @property
+    def filtered(self) -> int:
+        """Records that the table does not take."""
+        return sum(s.filtered for s in self.slices)
+
+    @property
+    def unrouted(self) -> int:
+        """Records that no target takes."""
+        return sum(s.unrouted for s in self.slices)
 
     @property
     def rescued(self) -> int:

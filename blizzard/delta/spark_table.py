@@ -85,9 +85,9 @@ class DeltaSparkTable(DeltaRsTable):
             self._remove(request)
             return
         actions = [{"add": _add(file, self.partition_columns)} for file in request.files]
-        reach("commit.during")
+        reach("commit.during", self.root)
         self._commit([*map(self._jvm.action, actions), *self._txns(request)], request)
-        reach("commit.answer")
+        reach("commit.answer", self.root)
         self._checkpoint_now_and_then()
 
     def _remove(self, request: CommitRequest) -> None:
@@ -102,9 +102,9 @@ class DeltaSparkTable(DeltaRsTable):
                 raise Refused(f"{min(missing)} is no longer part of the table", kind=Kind.ROLLBACK_FILES)
             removes = [file.removeWithTimestamp(request.last_updated_ms, True) for file in active]
         metadata = [] if request.metadata is None else [self._jvm.action({"metaData": dict(request.metadata)})]
-        reach("commit.during")
+        reach("commit.during", self.root)
         self._commit([*metadata, *removes, *self._txns(request)], request)
-        reach("commit.answer")
+        reach("commit.answer", self.root)
 
     def _commit(self, actions: list[Any], request: CommitRequest) -> None:
         with self._jvm.active(user_metadata=request.ledger if request.is_rollback else None):

@@ -204,13 +204,15 @@ class DeltaRsTable:
                 needed_down_to = min(sound[1].on.delta_version, commit.version - 1) + 1
             if needed_down_to is not None and commit.version <= needed_down_to:
                 break
+        may_have_forgotten = not definitive and not _is_whole(commits)
         facts = TableFacts(
             version=self.version,
             table_id=self.table_id,
             # If the beginning of the log is gone, an empty table may be one from which everything was deleted.
-            has_data=bool(fence) or self._has_files() or (not definitive and not _is_whole(commits)),
+            has_data=bool(fence) or self._has_files() or may_have_forgotten,
             fence=fence,
             commits=tuple(commits),
+            may_have_forgotten=may_have_forgotten,
         )
         newest = next((c for c in commits if names_pipeline(c, pipeline)), None)
         if newest is None:
@@ -361,7 +363,7 @@ class DeltaRsTable:
             Transaction(app_id, request.sequence, request.last_updated_ms)
             for app_id in (request.app_id, request.fence_app_id)
         ]
-        reach("commit.during")
+        reach("commit.during", self._root)
         self._handle.create_write_transaction(
             adds,
             mode="append",
@@ -376,16 +378,16 @@ class DeltaRsTable:
             ),
             post_commithook_properties=_HOOKS,
         )
-        reach("commit.answer")
+        reach("commit.answer", self._root)
 
     def _commit_by_hand(self, request: CommitRequest) -> None:
         """delta-rs has no call that removes given files, and its retries would ignore that a commit has rewritten one
         of them. So the very next version is created atomically, or not at all."""
         content = removing_commit(request, read_version=self.version)
-        reach("commit.during")
+        reach("commit.during", self._root)
         if not self._store.put_if_absent(log.commit_name(self.version + 1), content):
             raise FileExistsError(f"version {self.version + 1} is taken")
-        reach("commit.answer")
+        reach("commit.answer", self._root)
 
     def add_columns(self, schema: DeltaSchema, *, pipeline: str) -> None:
         """A separate commit: delta-rs does not change the metadata when it appends. A crash after it leaves a column
@@ -402,6 +404,7 @@ class DeltaRsTable:
             )
             self._handle.update_incremental()
             self._newest_seen = log.commit_identity(self._store, self.version)
+            reach("columns.added", self._root)
         if self.schema_fingerprint != fingerprint(schema):
             raise Temporary("another writer changed the table's schema at the same time", kind=Kind.SCHEMA_CHANGED)
         self.make_durable(self.version)

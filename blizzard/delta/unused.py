@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -42,15 +42,17 @@ def remove_unused_table(root: str, pipeline: str, run_id: str) -> bool:
     return True
 
 
-def remove_files_of(root: str, run_id: str) -> None:
+def remove_files_of(root: str, run_id: str, is_meant: Callable[[str], bool] = lambda _: True) -> None:
     """Files that a run wrote and no commit names, and the folders that are empty then. A log stays: somebody may be
-    about to write its first commit."""
+    about to write its first commit. Where several targets of the run write to one folder, `is_meant` says by the path
+    whether a file is of the one that is meant."""
     for folder, _, names in os.walk(root, topdown=False):
         if folder.startswith(os.path.join(root, log.LOG_FOLDER)):
             continue
         for name in names:
-            if name.startswith(f"blizzard-{run_id}-"):
-                os.unlink(os.path.join(folder, name))
+            path = os.path.join(folder, name)
+            if name.startswith(f"blizzard-{run_id}-") and is_meant(path):
+                os.unlink(path)
         with suppress(OSError):  # it holds files of others
             os.rmdir(folder)
 

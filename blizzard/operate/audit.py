@@ -7,7 +7,8 @@ from collections import Counter
 
 import pyarrow.compute as pc
 
-from blizzard.core.audit import Audit, InQuarantine, audit
+from blizzard.core.audit import Audit, audit
+from blizzard.core.balance import InQuarantine
 from blizzard.core.kinds import Kind
 from blizzard.core.late import EVERYTHING
 from blizzard.core.position import Position
@@ -48,7 +49,7 @@ def _in_quarantine(assembly: Assembly, position: Position) -> InQuarantine:
         rows.update(batch.column("sequence").to_pylist())
     # The next run adds what the newest commit left pending, if the files are there.
     is_pending = all(quarantine.store.stat(name) is not None for name in position.quarantine.pending)
-    keeps_all = config.bad_records.policy == "quarantine" and config.quarantine.overflow != "reject"
+    keeps_all = config.bad_records.policy == "quarantine" and config.quarantine.overflow == "block"
     return InQuarantine(
         rows=rows,
         was_purged=table is not None and any(txn_version(table, purge_app_id(i)) is not None for i in (None, table_id)),

@@ -71,7 +71,7 @@ def apply_choice(
     while True:
         entries = skipped_entries(change.passed if below == SKIP else ())
         is_last = below != SKIP or len(entries) == len(change.passed)
-        committing = committing_on(table, assembly.quarantine, assembly.emit)
+        committing = committing_on(table, assembly.quarantine, assembly.emit, assembly.mirror)
         settle(committing.quarantine, table, change.before, since=table.version)
         after = position_after(change, below) if is_last else change.before
         # Decide again what is archived or deleted: only what a listing shows is touched.

@@ -18,10 +18,12 @@ import orjson
 from blizzard import native
 from blizzard.config.load import Config
 from blizzard.core.paths import Path
+from blizzard.core.pause import describe_pause
 from blizzard.delta import log
 from blizzard.delta.features import check_features
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import Refused, known_failure
+from blizzard.operate.mirrors import mirror_of, mirror_status
 from blizzard.operate.status import read_status
 from blizzard.run.assemble import Assembly
 from blizzard.spark.archive import NoArchive, find_archive, jvm_for
@@ -32,6 +34,7 @@ from blizzard.store import open_store
 from blizzard.store.uri import is_local
 
 _RECENT_COMMITS = 50
+_INSTALLED_AS = {"duckdb": "'blizzard-delta[sql]'"}
 _PACKAGES = ("pyspark", "delta-spark", "deltalake", "pyarrow", "s3fs")
 
 
@@ -45,21 +48,31 @@ class Finding:
 
 
 def examine(assembly: Assembly) -> list[Finding]:
-    findings = [*_machine(), *_warm_up(assembly.config.spark_conf)]
-    if assembly.config.table.path is not None:
-        try:
-            findings += _table(assembly)
-        except Exception as e:
-            failure = known_failure(e)
-            if failure is None:
-                raise
-            findings.append(Finding(verdict="problem", about="table", text=f"{failure} [{failure.kind}]"))
+    return examine_machine(assembly) + (examine_table(assembly) if assembly.config.table.path is not None else [])
+
+
+def examine_machine(assembly: Assembly) -> list[Finding]:
+    config = assembly.config
+    needs_duckdb = any(one.transform.sql is not None for one in (config, *config.targets.values()))
+    return [*_machine(needs_duckdb=needs_duckdb), *_warm_up(config.spark_conf), *_mirror(assembly)]
+
+
+def examine_table(assembly: Assembly) -> list[Finding]:
+    """The table itself, and its pipelines."""
+    findings: list[Finding] = []
+    try:
+        findings += _table(assembly)
+    except Exception as e:
+        failure = known_failure(e)
+        if failure is None:
+            raise
+        findings.append(Finding(verdict="problem", about="table", text=f"{failure} [{failure.kind}]"))
     return findings
 
 
-def _machine() -> Iterator[Finding]:
+def _machine(*, needs_duckdb: bool = False) -> Iterator[Finding]:
     yield _java()
-    for package in _PACKAGES:
+    for package in (*_PACKAGES, *(("duckdb",) if needs_duckdb else ())):
         try:
             version = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
@@ -68,7 +81,7 @@ def _machine() -> Iterator[Finding]:
             yield Finding(
                 verdict="note" if why else "problem",
                 about=package,
-                text=f"not installed; {why or 'blizzard needs it: pip install ' + package}",
+                text=f"not installed; {why or 'blizzard needs it: pip install ' + _INSTALLED_AS.get(package, package)}",
             )
         else:
             yield Finding(verdict="ok", about=package, text=version)
@@ -111,6 +124,23 @@ def _warm_up(conf: Mapping[str, str]) -> Iterator[Finding]:
     else:
         text = f"an archive of {archive.size_bytes / 1_000_000:.0f} MB fits: local runs start from it"
         yield Finding(verdict="ok", about="warm-up", text=text)
+
+
+def _mirror(assembly: Assembly) -> Iterator[Finding]:
+    """Whether the mirror can be written. A run goes on if not, so this is never a problem."""
+    mirror = mirror_of(assembly)
+    if mirror is None:
+        return
+    try:
+        mirror.check()
+    except Exception as e:
+        failure = known_failure(e)
+        if failure is None:
+            raise
+        text = f"{mirror.shown} cannot be written: {failure} [{failure.kind}]"
+        yield Finding(verdict="warning", about="mirror", text=text)
+    else:
+        yield Finding(verdict="ok", about="mirror", text=f"{mirror.shown} can be written")
 
 
 def _spark_version() -> str:
@@ -166,11 +196,17 @@ def _pipelines(table: DeltaRsTable, assembly: Assembly) -> Iterator[Finding]:
         name = f"{pipeline.pipeline} (sequence {pipeline.sequence}{filters})"
         if pipeline.recovery_message is not None:
             yield Finding(verdict="problem", about="pipelines", text=f"{name}: {pipeline.recovery_message}")
+        elif pipeline.paused is not None:
+            text = f"{name}: {describe_pause(pipeline.paused)}; runs read nothing until blizzard resume"
+            yield Finding(verdict="warning", about="pipelines", text=text)
         elif pipeline.recovery is Path.DELTA_CHECKPOINT:
             text = f"{name}: its position is in a Delta checkpoint only; the next run puts it into the log again"
             yield Finding(verdict="warning", about="pipelines", text=text)
         else:
             yield Finding(verdict="ok", about="pipelines", text=name)
+        mirrored = mirror_status(assembly, table, pipeline.pipeline, pipeline.sequence)
+        if mirrored is not None and mirrored.error is None and mirrored.behind:
+            yield Finding(verdict="warning", about="mirror", text=f"{pipeline.pipeline}: {mirrored.sentence}")
 
 
 def _committers(table: DeltaRsTable) -> Iterator[tuple[str, str | None]]:

@@ -11,7 +11,8 @@ from blizzard.core.position import Position, RecordsRead
 from blizzard.core.types import Slice, SourceFile
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import BadFile
-from blizzard.run.assemble import Assembly, layout_of_table
+from blizzard.run.assemble import Assembly
+from blizzard.run.layouts import layout_of_table
 from blizzard.source.decode import UnreadableSource, open_stream
 from blizzard.source.framing import LOOK_BYTES, open_records, wrapper_columns
 
@@ -25,7 +26,7 @@ def reading_of(begun: RecordsRead | None, known: LedgerEntry | None) -> tuple[st
 def find_reading(assembly: Assembly, table: DeltaRsTable, position: Position, file: SourceFile) -> tuple[str, str]:
     """How a run that begins with this file would read it: framing and encoding."""
     setting = framing_of_pipeline(assembly.config.source.framing, position.framing)
-    schema = layout_of_table(assembly.config, table).record_schema
+    schema = assembly.record_schema(layout_of_table(assembly.config, table))
     piece = Slice(path=file.path, size_bytes=file.size_bytes, etag=file.etag, from_record=0)
     try:
         store, source = assembly.request.source_location.store, assembly.config.source

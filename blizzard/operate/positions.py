@@ -15,6 +15,7 @@ from blizzard.core.framing import LINES, UTF8
 from blizzard.core.history import ledgers_of
 from blizzard.core.kinds import CommitKind, Kind
 from blizzard.core.ledger import SKIPPED, LedgerEntry
+from blizzard.core.lists import count
 from blizzard.core.log import CommitFacts
 from blizzard.core.position import FINISHED, FileProgress, Marks, Position, RecordsRead, prune_finished
 from blizzard.core.recover import Fresh
@@ -25,7 +26,7 @@ from blizzard.operate.framings import find_reading, reading_of
 from blizzard.run.assemble import Assembly
 from blizzard.run.clock import SystemClock
 from blizzard.run.commit import Committing, new_batch_id, new_run_id
-from blizzard.run.ports import Quarantine
+from blizzard.run.ports import Mirror, NoMirror, Quarantine
 from blizzard.run.recover import decide_start
 from blizzard.run.settle import settle
 
@@ -71,7 +72,9 @@ def _where_it_stands(marks: Marks, known: LedgerEntry | None, path: str) -> int:
     if known is not None and (broke or not known.finished):
         return known.to_record
     if marks.is_finished(path):
-        whole = f"was ingested whole, {known.to_record:,} lines" if known is not None else "was ingested or left out"
+        whole = (
+            f"was ingested whole, {count(known.to_record, 'line')}" if known is not None else "was ingested or left out"
+        )
         raise ConfigError(
             f"{path} {whole}. Reading it again doubles its records: say --from-record 0 if that is what you want, or a"
             f" later record to read only what comes after it.",
@@ -107,7 +110,7 @@ def plan_skip(assembly: Assembly, table: DeltaRsTable, path: str) -> Edit:
 
 def apply_edit(assembly: Assembly, table: DeltaRsTable, edit: Edit, plan_again: Callable[[], Edit]) -> tuple[int, int]:
     """The sequence and the version of the commit. `table` is the one that the edit was planned on."""
-    committing = committing_on(table, assembly.quarantine, assembly.emit)
+    committing = committing_on(table, assembly.quarantine, assembly.emit, assembly.mirror)
     settle(committing.quarantine, table, edit.before, since=table.version)
     held_back = {path: why for path, why in edit.before.seen.held_back.items() if path != edit.path}
     before = replace(
@@ -126,8 +129,8 @@ def apply_edit(assembly: Assembly, table: DeltaRsTable, edit: Edit, plan_again: 
     return committing.commit_edit(intent, look_again=look_again)
 
 
-def committing_on(table: DeltaRsTable, quarantine: Quarantine, emit: Emit) -> Committing:
-    return Committing(table=table, quarantine=quarantine, clock=SystemClock(), emit=emit)
+def committing_on(table: DeltaRsTable, quarantine: Quarantine, emit: Emit, mirror: Mirror | None = None) -> Committing:
+    return Committing(table=table, quarantine=quarantine, clock=SystemClock(), emit=emit, mirror=mirror or NoMirror())
 
 
 def on_this_version(position: Position, table: DeltaRsTable) -> Position:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from blizzard.core.batch import RunIdentity, position_before
 from blizzard.core.codec import head_app_id, head_number
 from blizzard.core.kinds import Kind
+from blizzard.core.overflow import is_named
 from blizzard.core.position import Marks, Position
 from blizzard.core.quarantine import (
     Chain,
@@ -130,7 +131,8 @@ def _chain(table: TableWithFiles, position: Position) -> Chain:
 
 def _settled_through(view: QuarantineView) -> int:
     """Up to this sequence the quarantine misses nothing of the table's history. Its log shows it: the newest commit
-    whose head is part of the history; 0 if a replay or a rollback of another history took records out since."""
+    whose head is part of the history; 0 if another history took records out since: by a replay, a rollback, or because
+    the quarantine was full."""
     heads = {head_number(link.batch_id): link.sequence for link in view.chain.links}
     app_id, replay = head_app_id(view.pipeline, view.table_id), f"blizzard-replay:{view.pipeline}"
     for commit in log.scan_back(view.quarantine.store, int(view.table.version())):
@@ -147,6 +149,8 @@ def _missing(view: QuarantineView, settled_through: int) -> Iterator[_Missing]:
     for link in view.chain.links:
         if link.sequence <= settled_through or not link.files:
             continue
+        if is_named(link.batch_id, link.sequence, view.chain.let_go):
+            continue  # a later commit let it go
         present = found[link.sequence, link.batch_id] + found[link.sequence, link.run_id]
         rows = {name: _row_count(view.quarantine, name) for name in link.files}
         there = tuple(name for name, count in rows.items() if count is not None)

@@ -8,7 +8,7 @@ rollback, never between.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import orjson
@@ -20,6 +20,7 @@ from blizzard.core.commit import Intent
 from blizzard.core.events import Emit
 from blizzard.core.judge import Judged, judge_history
 from blizzard.core.kinds import CommitKind, Kind
+from blizzard.core.lists import count
 from blizzard.core.log import CommitFacts, FileActions, History, fence_version, pipelines_of
 from blizzard.core.position import Position
 from blizzard.core.recover import Fresh, Resume, decide_recovery
@@ -27,8 +28,10 @@ from blizzard.core.refuse import Refuse
 from blizzard.core.rollback import RollbackPlan, check_sources, plan_rollback
 from blizzard.core.types import SourceFile, SourceIdentity
 from blizzard.errors import Refused
+from blizzard.operate.status import find_position
+from blizzard.run.assemble import Assembly
 from blizzard.run.commit import Committing, new_batch_id, new_run_id
-from blizzard.run.ports import Quarantine, TableWithFiles
+from blizzard.run.ports import Mirror, NoMirror, Quarantine, TableWithFiles
 from blizzard.run.settle import settle
 from blizzard.schema import DeltaSchema
 from blizzard.schema.fit import fingerprint
@@ -54,16 +57,23 @@ class Rollback:
         named = ", ".join(files[:5]) + (", …" if len(files) > 5 else "")
         if not plan.superseded:
             return [
-                f"pipeline {self.current.pipeline} stays at sequence {self.current.sequence}: {plan.records:,} records"
-                f" that were taken back before it leave the table again, in {len(plan.files)} Parquet files"
+                f"pipeline {self.current.pipeline} stays at sequence {self.current.sequence}: "
+                f"{count(plan.records, 'record')} taken back before it will leave the table again, in"
+                f" {count(len(plan.files), 'Parquet file')}"
             ]
         lines = [
             f"pipeline {self.current.pipeline}: sequence {self.current.sequence} goes back to {plan.target.sequence}",
-            f"{len(plan.superseded)} commits are taken back: {plan.records:,} records leave the table, in"
-            f" {len(plan.files)} Parquet files",
-            f"{len(files)} source files are read again by the next run, from where they stood then: {named or 'none'}",
+            f"to be taken back: {count(len(plan.superseded), 'commit')};"
+            f" out of the table: {count(plan.records, 'record')}, in {count(len(plan.files), 'Parquet file')}",
+            f"to be read again by the next run, from where it stood then: {count(len(files), 'source file')}:"
+            f" {named or 'none'}",
             "the bad records of these commits leave the quarantine table",
         ]
+        if plan.dropped:
+            lines.append(
+                f"{count(plan.dropped, 'older bad record')} that these commits dropped from the full quarantine do not"
+                f" come back (quarantine.overflow: drop_oldest); their source files may still have them"
+            )
         if self.later_columns and self.metadata is None:
             lines.append(
                 f"columns added since then stay: {', '.join(self.later_columns)} (--with-schema takes them back too)"
@@ -71,6 +81,79 @@ class Rollback:
         elif self.later_columns:
             lines.append(f"the schema goes back as well: {', '.join(self.later_columns)} leave the table")
         return lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolledBack:
+    """What was taken back, or would be, if it is not `done`."""
+
+    pipeline: str
+    to: int  # the sequence to go back to
+    superseded: tuple[int, ...]  # sequences that are taken back
+    records: int  # rows that leave the table
+    parquet_files: int
+    source_files: tuple[str, ...]  # to be read again by the next run
+    later_columns: tuple[str, ...]  # columns that were added since then
+    dropped_records: int  # older bad records that do not come back
+    sentences: tuple[str, ...]  # the same in words
+    done: bool = False
+    sequence: int | None = None  # of the rollback itself, if it is done
+    delta_version: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the command shows it with --json."""
+        hidden = {"sentences"} if self.done else {"sentences", "sequence", "delta_version"}
+        return {name: value for name, value in asdict(self).items() if name not in hidden}
+
+
+def roll_back(assembly: Assembly, *, to: int, with_schema: bool, applies: bool) -> RolledBack:
+    """Goes back to a sequence; without `applies` it only says what that would do."""
+    table = assembly.open_for_commit()
+    pipeline, scan_commits = assembly.pipeline_of(table), assembly.config.checkpoint.scan_commits
+    source = assembly.on(table, pipeline).source
+    target = find_position(table, pipeline, to)
+
+    def listing() -> Sequence[SourceFile]:
+        return list_for(source.location, target)
+
+    rollback = prepare_rollback(
+        table,
+        pipeline=pipeline,
+        source=source.identity,
+        to=to,
+        listing=listing(),
+        with_schema=with_schema,
+        scan_commits=scan_commits,
+    )
+    shown = _rolled_back(rollback, pipeline, to)
+    if not applies:
+        return shown
+    sequence, version = apply_rollback(
+        table,
+        rollback,
+        assembly.quarantine,
+        list_source=listing,
+        scan_commits=scan_commits,
+        clock=assembly.clock,
+        emit=assembly.emit,
+        mirror=assembly.mirror,
+    )
+    return replace(shown, done=True, sequence=sequence, delta_version=version)
+
+
+def _rolled_back(rollback: Rollback, pipeline: str, to: int) -> RolledBack:
+    plan = rollback.plan
+    return RolledBack(
+        pipeline=pipeline,
+        to=to,
+        superseded=tuple(plan.superseded),
+        records=plan.records,
+        parquet_files=len(plan.files),
+        source_files=tuple(plan.source_files),
+        later_columns=rollback.later_columns,
+        dropped_records=plan.dropped,
+        sentences=tuple(rollback.sentences),
+    )
 
 
 def prepare_rollback(
@@ -223,6 +306,7 @@ def apply_rollback(
     scan_commits: int,
     clock: Clock,
     emit: Emit,
+    mirror: Mirror | None = None,
 ) -> tuple[int, int]:
     """The sequence and the version it was committed in."""
     # First what the last commit left pending.
@@ -258,5 +342,5 @@ def apply_rollback(
                 "the table changed meanwhile; nothing was rolled back. Run again.", kind=Kind.ROLLBACK_CHANGED
             )
 
-    committing = Committing(table=table, quarantine=quarantine, clock=clock, emit=emit)
+    committing = Committing(table=table, quarantine=quarantine, clock=clock, emit=emit, mirror=mirror or NoMirror())
     return committing.commit_edit(intent, look_again=look_again)

@@ -19,16 +19,18 @@ from blizzard.core.look import Listed
 from blizzard.core.paths import Path
 from blizzard.core.patterns import word_for
 from blizzard.core.plan import count_backlog
-from blizzard.core.position import Position
+from blizzard.core.position import Paused, Position
 from blizzard.core.readers import is_meant
 from blizzard.core.recover import Resume
 from blizzard.core.refuse import Refuse, describe_position, filters_shown
 from blizzard.core.types import SourceIdentity
 from blizzard.delta.table import DeltaRsTable
+from blizzard.operate.mirrors import MirrorStatus, mirror_status
 from blizzard.run.assemble import Assembly
 from blizzard.run.ports import Quarantine
 from blizzard.run.settle import recovery_with_quarantine
 from blizzard.source.listed import ListedSource
+from blizzard.source.looked import Looks
 from blizzard.store.uri import show_uri
 
 _UNKNOWN = "unknown"
@@ -63,6 +65,8 @@ class PipelineStatus:
     filters: dict[str, str] | None = None  # source.ignore, source.modified_…; None: unknown
     start_from: str | None = None
     explanation: tuple[str, ...] | None = None
+    paused: Paused | None = None  # runs read nothing, since when and why
+    mirror: MirrorStatus | None = None  # None: there is none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +78,7 @@ class TableStatus:
 
 
 def table_status(assembly: Assembly, *, explain: bool = False) -> TableStatus:
-    config, table = assembly.config, assembly.open_table()
+    config, table, looks = assembly.config, assembly.open_table(), assembly.looks or Looks()
     location = assembly.request.source_location if config.source.path is not None else None
     min_age_s = config.source.min_age_s or 0
 
@@ -82,9 +86,9 @@ def table_status(assembly: Assembly, *, explain: bool = False) -> TableStatus:
         """At what the pipeline reads, whatever filters are given."""
         assert location is not None
         reads = location.reading(position.source, position.begun.since_ms)
-        return ListedSource(location=reads, min_age_s=min_age_s).look(EVERYTHING)
+        return looks.of(ListedSource(location=reads, min_age_s=min_age_s)).look(EVERYTHING)
 
-    return read_status(
+    status = read_status(
         table,
         uri=show_uri(table.root),
         scan_commits=config.checkpoint.scan_commits,
@@ -96,6 +100,8 @@ def table_status(assembly: Assembly, *, explain: bool = False) -> TableStatus:
         quarantine=assembly.quarantine,
         explain=explain,
     )
+    mirrored = [replace(p, mirror=mirror_status(assembly, table, p.pipeline, p.sequence)) for p in status.pipelines]
+    return replace(status, pipelines=tuple(mirrored))
 
 
 def read_status(
@@ -142,7 +148,7 @@ def _pipeline_status(
     explain: bool,
 ) -> PipelineStatus:
     position = found.position
-    recovery, message, explanation = _recovery(table, position.pipeline, scan_commits, explain, listed, quarantine)
+    next_start = _next_start(table, position.pipeline, scan_commits, explain, listed, quarantine)
     return PipelineStatus(
         pipeline=position.pipeline,
         source=position.source.root,
@@ -156,9 +162,7 @@ def _pipeline_status(
         mark=position.marks.last_committed_file,
         in_progress={path: p.records for path, p in position.marks.in_progress.items()},
         held_back=dict(position.seen.held_back),
-        recovery=recovery,
-        recovery_message=message,
-        explanation=explanation,
+        **{"paused": position.paused} | next_start,
     )
 
 
@@ -179,7 +183,6 @@ def _backlog(table: DeltaRsTable, position: Position, listed: Listed, policy: La
 
 def _lost_status(table: DeltaRsTable, name: str, fence: Txn, scan_commits: int, explain: bool) -> PipelineStatus:
     """A pipeline whose fence shows that it has committed, but whose position cannot be read."""
-    recovery, message, explanation = _recovery(table, name, scan_commits, explain)
     return PipelineStatus(
         pipeline=name,
         source=_UNKNOWN,
@@ -191,25 +194,28 @@ def _lost_status(table: DeltaRsTable, name: str, fence: Txn, scan_commits: int, 
         mark=None,
         in_progress={},
         held_back={},
-        recovery=recovery,
-        recovery_message=message,
-        explanation=explanation,
+        **_next_start(table, name, scan_commits, explain),
     )
 
 
-def _recovery(
+def _next_start(
     table: DeltaRsTable,
     pipeline: str,
     scan_commits: int,
     explain: bool,
     listed: Listed | None = None,
     quarantine: Quarantine | None = None,
-) -> tuple[Path, str | None, tuple[str, ...] | None]:
+) -> dict[str, Any]:
+    """How it would recover, as fields of a status; and whether it is paused, if the position can be used."""
     facts, recovery = recovery_with_quarantine(table, pipeline, scan_commits=scan_commits, quarantine=quarantine)
+    paused = {"paused": recovery.position.paused} if isinstance(recovery, Resume) else {}
     if listed is not None and isinstance(recovery, Resume):
         recovery = check_in_progress(recovery.marks, listed.files) or recovery
-    message = recovery.message if isinstance(recovery, Refuse) else None
-    return recovery.path, message, explain_recovery(facts, recovery, pipeline) if explain else None
+    return paused | {
+        "recovery": recovery.path,
+        "recovery_message": recovery.message if isinstance(recovery, Refuse) else None,
+        "explanation": explain_recovery(facts, recovery, pipeline) if explain else None,
+    }
 
 
 def newest_payloads(table: DeltaRsTable, pipeline: str | None) -> list[dict[str, Any]]:
@@ -276,6 +282,8 @@ def ingested_files(table: DeltaRsTable, pipeline: str | None, emit: Emit = unhea
                 "to": entry.to_record,
                 "finished": entry.finished,
                 "bad": entry.bad,
+                "filtered": entry.filtered,
+                "unrouted": entry.unrouted,
                 "size": entry.size_bytes,
                 "etag": entry.etag,
                 "framing": entry.framing,

@@ -12,12 +12,14 @@ import orjson
 
 from blizzard.core.codec import decode_position, encode_position
 from blizzard.core.events import Emit, Warned, unheard
+from blizzard.core.export import EXPORT_VERSION, export_of
 from blizzard.core.fields import CodecError
 from blizzard.core.judge import Judged, Own, judge_history, judge_position
 from blizzard.core.kinds import Kind
 from blizzard.core.late import as_looked_at
 from blizzard.core.log import History, Standing, fence_version, payloads, standings_of
-from blizzard.core.position import CleanedThrough, Position
+from blizzard.core.pause import pause_in_log
+from blizzard.core.position import CleanedThrough, Paused, Position
 from blizzard.core.quarantine import newest_of
 from blizzard.core.readers import find_reader, refuse_second_reader
 from blizzard.core.recover import IMPORTED, Fresh, Resume, decide_recovery
@@ -28,15 +30,13 @@ from blizzard.errors import ConfigError, OutOfStep, Refused
 from blizzard.operate.positions import changed_meanwhile, committing_on, edit_intent, no_position, on_this_version
 from blizzard.operate.rollback import list_for, plan_going_back
 from blizzard.operate.status import find_position
-from blizzard.run.ports import Quarantine
+from blizzard.run.ports import Mirror, Quarantine
 from blizzard.run.recover import decide_start
 from blizzard.run.settle import settle_replaced
 from blizzard.source.uri import location_of
 from blizzard.store import open_store
 from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.uri import locate
-
-_EXPORT_VERSION = 1
 
 
 def newest_position(table: DeltaRsTable, pipeline: str, *, scan_commits: int) -> Position:
@@ -60,14 +60,7 @@ def export_position(
         position = _position_of_sequence(table, pipeline, sequence)
     else:
         position = newest_position(table, pipeline, scan_commits=scan_commits)
-    exported = {
-        "blizzard_position": _EXPORT_VERSION,
-        "pipeline": pipeline,
-        "table_id": table.table_id,
-        "sequence": position.sequence,
-        "app_id": encode_position(position),
-    }
-    return orjson.dumps(exported, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return export_of(position, table_id=table.table_id)
 
 
 def import_position(
@@ -80,14 +73,15 @@ def import_position(
     is_trusted: bool = False,
     reads_again: bool = False,
     emit: Emit = unheard,
+    mirror: Mirror | None = None,
 ) -> tuple[int, int]:
     """Go on in this table from an exported position, under the pipeline's next sequence here. Unless it `is_trusted`,
     the table must hold exactly what the position says. A quarantine that is out of step is only a warning: realigning
     it needs a position."""
-    position = _exported_position(content)
+    position = exported_position(content)
     given: dict[str, Any] = {"replaces": replaces, "is_trusted": is_trusted, "reads_again": reads_again}
     looked = _look(table, position, source_access, **given)
-    committing = committing_on(table, quarantine, emit)
+    committing = committing_on(table, quarantine, emit, mirror)
     stands = newest_of(position, looked.current, table.table_id)
     if stands is not None:
         settle_replaced(quarantine, table, stands)
@@ -96,7 +90,7 @@ def import_position(
     add_path = position.on.add_path if position.on.table_id == table.table_id else None
     on = replace(before.on, add_path=add_path, removed_path=looked.removed_path, table_id=table.table_id)
     head = stands.quarantine.head if stands is not None else None
-    before = replace(before, on=on, quarantine=replace(before.quarantine, head=head))
+    before = replace(before, on=on, quarantine=replace(before.quarantine, head=head), paused=looked.paused)
     intent = edit_intent(before, committing, goes_back_over=looked.superseded)
 
     def look_again() -> None:
@@ -122,6 +116,7 @@ class _Looked:
     current: Position | None
     superseded: range = range(0)
     removed_path: str | None = None  # a file of a sequence that no longer counts
+    paused: Paused | None = None  # as this table has it, whatever the exported position says
 
 
 def _look(
@@ -148,10 +143,12 @@ def _look(
     here = max(here, facts.fence or 0)
     standings = standings_of(facts.commits, facts.checkpoint)
     current = standings[position.pipeline].position if position.pipeline in standings else None
+    paused = pause_in_log(facts.commits, position.pipeline, None if current is None else current.paused)
     if current is None and not (reads_again or position.begun.reads_again):
         _require_only_reader(standings, position)
     if position.on.table_id != table.table_id:
-        return _moved_here(table, position, current, here, source_access, is_trusted=is_trusted)
+        moved = _moved_here(table, position, current, here, source_access, is_trusted=is_trusted)
+        return replace(moved, paused=paused)
     history = table.history(position.pipeline, position.sequence)
     judged = judge_history(history, position.pipeline) if history is not None else None
     back = judged.superseded_by(position.sequence) if judged is not None else None
@@ -172,6 +169,7 @@ def _look(
         current=current,
         superseded=range(position.sequence + 1, here + 1),
         removed_path=removed_path,
+        paused=paused,
     )
 
 
@@ -273,13 +271,13 @@ def _position_of_sequence(table: DeltaRsTable, pipeline: str, sequence: int) -> 
 
 def exported_source_root(content: bytes) -> str:
     """The root of the source that an exported position belongs to."""
-    return locate(_exported_position(content).source.root, what="source")
+    return locate(exported_position(content).source.root, what="source")
 
 
-def _exported_position(content: bytes) -> Position:
+def exported_position(content: bytes) -> Position:
     try:
         fields = orjson.loads(content)
-        if fields["blizzard_position"] != _EXPORT_VERSION:
+        if fields["blizzard_position"] != EXPORT_VERSION:
             raise ConfigError("the file was exported by a newer version of blizzard", kind=Kind.USAGE)
         position = decode_position(fields["app_id"])
     except (orjson.JSONDecodeError, KeyError, TypeError, CodecError) as e:

@@ -4,7 +4,7 @@ in a task, and nothing is written: there is no table."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from blizzard.config.request import RequestForFiles
@@ -16,8 +16,9 @@ from blizzard.core.reasons import explain
 from blizzard.core.trial import Trial
 from blizzard.core.types import Slice, SourceFile
 from blizzard.errors import BadData
-from blizzard.run.assemble import Assembly, layout_of_new_table, parse_policy
+from blizzard.run.assemble import Assembly
 from blizzard.run.discover import check_matches
+from blizzard.run.layouts import layout_of_new_table, parse_policy
 from blizzard.run.reasons import Advisor
 from blizzard.run.trial import trial_facts
 from blizzard.schema import DeltaSchema
@@ -42,7 +43,11 @@ def try_files(request: RequestForFiles, *, max_records: int | None, rows: int, e
     check_matches(emit if files else unheard, listed, request.source_location.identity)
     assembly = Assembly(request=request, emit=emit)
     policy = parse_policy(config)  # report a mistake before anything is read
-    layout = layout_of_new_table(config, request.schema or _infer(assembly, files))
+    # With a transform, what is read from the records and what becomes of them are two schemas.
+    reads = request.schema or _infer(assembly, files)
+    if request.transforms and request.schema is None:
+        assembly = replace(assembly, request=replace(request, given=reads))
+    layout = layout_of_new_table(config, reads, assembly.transform)
     spec = assembly.task_spec(layout, pipeline="try", run_id="try", table=None)
     framing = framing_of_pipeline(config.source.framing, None)
     slices = [Slice(path=f.path, size_bytes=f.size_bytes, etag=f.etag, from_record=0, framing=framing) for f in files]
@@ -50,7 +55,7 @@ def try_files(request: RequestForFiles, *, max_records: int | None, rows: int, e
     advisor = Advisor(rescues=config.bad_records.policy == "rescue", gives_schema=request.schema is not None)
     return Tried(
         files=files,
-        schema=layout.record_schema,
+        schema=assembly.record_schema(layout),
         columns=tuple(field["name"] for field in layout.schema["fields"]),
         first_rows=trial.first_rows,
         facts=trial_facts(trial, layout.schema, advisor=advisor, rename=policy.rename),
@@ -66,6 +71,8 @@ def _infer(assembly: Assembly, files: Sequence[SourceFile]) -> DeltaSchema:
 
 
 def _why_no_row(trial: Trial, assembly: Assembly) -> BadData:
+    if trial.records and not trial.result.bad:
+        return BadData(f"each of {trial.records:,} records is left out by the transform", kind=Kind.MOSTLY_BAD)
     if trial.records:
         ((reason, _),) = trial.result.reasons.commonest(1)
         return BadData(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -12,12 +13,16 @@ import pyarrow.parquet as pq
 
 from blizzard.core.kinds import Kind
 from blizzard.core.names import is_below
+from blizzard.core.overflow import batch_name
+from blizzard.core.types import QuarantinedBatch
 from blizzard.delta import log
 from blizzard.errors import Refused, Temporary
 from blizzard.store.files import Store
 from blizzard.store.uri import join
-from blizzard.tasks.quarantine import ARROW_SCHEMA, Selection
+from blizzard.tasks.quarantine import ARROW_SCHEMA, Selection, batch_names
 from blizzard.text.plain import plain
+
+Read = Callable[[str, Sequence[str]], Iterator[pa.Table]]  # the records of a file, by its path in the log
 
 _READ_BYTES = 8 * 1024 * 1024
 _READ_ROWS = 10_000
@@ -90,6 +95,53 @@ def count_by_stats(add: Mapping[str, Any], chosen: Selection) -> int | None:
         if low != value:
             return None if value.startswith(low) else 0  # long values may have been cut
     return int(rows)
+
+
+def batch_by_stats(add: Mapping[str, Any]) -> QuarantinedBatch | None:
+    """The batch that all records of a file are from. None: they are from several, or the statistics do not say."""
+    rows, sequence, batch_id = add.get("num_records"), _one_value(add, "sequence"), _one_value(add, "batch_id")
+    if rows is None or sequence is None or (batch_id is None and add.get("null_count.batch_id") != rows):
+        return None
+    return QuarantinedBatch(name=batch_name(batch_id, sequence), sequence=sequence, rows=rows)
+
+
+def _one_value(add: Mapping[str, Any], name: str) -> Any:
+    low, high, nulls = add.get(f"min.{name}"), add.get(f"max.{name}"), add.get(f"null_count.{name}")
+    return low if low == high and nulls == 0 else None
+
+
+def batches_of(add: Mapping[str, Any], chosen: Selection, read: Read) -> Iterator[QuarantinedBatch]:
+    """The batches that the selected records of a file are from. The file is opened only if it must be."""
+    rows = count_by_stats(add, chosen)
+    if rows == 0:
+        return
+    known = batch_by_stats(add) if rows is not None else None
+    if known is not None:
+        yield known
+        return
+    columns = [name for name in ARROW_SCHEMA.names if name in {"batch_id", *chosen.columns, "sequence"}]
+    for some in read(add["path"], columns):
+        found = some.filter(chosen.mask(some))
+        named = pa.table({"name": batch_names(found), "sequence": found["sequence"]})
+        for group in named.group_by(["name", "sequence"]).aggregate([([], "count_all")]).to_pylist():
+            yield QuarantinedBatch(name=group["name"], sequence=group["sequence"], rows=group["count_all"])
+
+
+def merge_batches(parts: Iterable[QuarantinedBatch]) -> tuple[QuarantinedBatch, ...]:
+    """Each batch once, oldest first."""
+    rows: Counter[tuple[int, str]] = Counter()
+    for part in parts:
+        rows[part.sequence, part.name] += part.rows
+    return tuple(QuarantinedBatch(name=name, sequence=n, rows=rows[n, name]) for n, name in sorted(rows))
+
+
+def is_of_table(path: str, table_id: str) -> bool:
+    """Whether the records of a file on local disk are of this table. A file that is not whole is of none."""
+    try:
+        ids = pq.read_table(path, columns=["table_id"], partitioning=None)["table_id"]
+    except (pa.ArrowException, OSError):
+        return False
+    return bool(ids.unique().to_pylist() == [table_id])
 
 
 def _rows_at_once(footer: pq.FileMetaData) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, TypeAlias
 
@@ -19,11 +20,14 @@ from blizzard.schema.evolve import RESCUED_COLUMN
 from blizzard.source.frames import as_one_line
 from blizzard.source.lines import LongLine
 from blizzard.tasks.layout import RowOrigin, UnusableOrigin, complete_table
+from blizzard.tasks.outputs import open_outputs
 from blizzard.tasks.parse import RecordParser
-from blizzard.tasks.parsed import BadLine, ParsedBlock
+from blizzard.tasks.parsed import NO_LINES, BadLine, ParsedBlock
 from blizzard.tasks.quarantine import BadRow
+from blizzard.tasks.routing import Routing
 from blizzard.tasks.spec import TaskSpec
-from blizzard.tasks.task import open_outputs, stamp_of
+from blizzard.tasks.target import stamp_of
+from blizzard.tasks.transform import transforming_of
 
 _Reason: TypeAlias = tuple[str, str, str | None]  # kind, message, column
 
@@ -33,10 +37,15 @@ class Reparsing:
 
     def __init__(self, spec: TaskSpec, ticket: BatchTicket) -> None:
         self._spec = spec
-        self._parser = RecordParser(spec.layout.record_schema, spec.parsing, spec.parser)
+        self._parser = RecordParser(spec.record_schema, spec.parsing, spec.parser)
+        self._transforming = None if spec.transform is None else transforming_of(spec, gives_up=False)
         self._stamp = stamp_of(spec, ticket)
         self._writer, self._quarantine = open_outputs(spec, ticket, "replay")
+        self._routing = None if spec.where is None else Routing(spec.where, replace(spec, routes=()))
+        judged = None if self._routing is None else self._routing.parsing
+        self._judging = None if judged is None else judged.make()
         self._bytes_read = self._rescued = 0
+        self.not_selected = 0
         self._doubtful = 0
         self._undeclared = self._cut_times = NOTHING
         self._reasons = NO_REASONS
@@ -85,17 +94,37 @@ class Reparsing:
         if parsed.lines != len(records):
             raise RuntimeError(f"{len(records)} lines became {parsed.lines}")
         self._bytes_read += len(data)
+        found = parsed.table.num_rows
+        parsed = self._transform(self._route(parsed, data, records))
         self._reasons = self._reasons.merge(tally_reasons(_met(bad, records[bad.number]) for bad in parsed.bad))
         failed: dict[int, _Reason] = {bad.number: (bad.kind, bad.message, bad.column) for bad in parsed.bad}
         row_lines = range(parsed.table.num_rows) if parsed.row_lines is None else parsed.row_lines.tolist()
         unfilled = self._write(parsed.table, records, row_lines)
         # What was met on lines that go back is not ignored, cut or rescued.
         good = b"".join(_line(records[i]) + b"\n" for i in row_lines if i not in unfilled)
-        self._notice(self._parser.parse(good, first_of_file=False) if unfilled else parsed)
+        is_whole = not unfilled and parsed.table.num_rows == found
+        self._notice(parsed if is_whole else self._parser.parse(good, first_of_file=False))
         failed |= unfilled
         for index in failed.keys() | set(range(len(records))).difference(row_lines):
-            # A blank line is not a record and should not be here. It goes back unchanged.
+            # A record that is not for this table goes back unchanged; so does a blank line, which should not be here.
             self._put_back(records[index], *failed.get(index, _same(records[index])))
+
+    def _transform(self, parsed: ParsedBlock) -> ParsedBlock:
+        """Records that the transform leaves out go back too: they leave a quarantine only as rows."""
+        if self._transforming is None:
+            return parsed
+        transformed = self._transforming.apply(parsed)
+        self.not_selected += len(transformed.filtered)
+        return replace(transformed, filtered=NO_LINES)
+
+    def _route(self, parsed: ParsedBlock, data: bytes, records: list[dict[str, Any]]) -> ParsedBlock:
+        """Without the records that are not for this table. It is a quarantine of this table, so none of them leaves."""
+        if self._routing is None:
+            return parsed
+        judged = None if self._judging is None else self._judging.parse(data, first_of_file=False)
+        routed = self._routing.apply(parsed, judged, lambda number: _line(records[number])).parsed
+        self.not_selected += len(routed.filtered)
+        return replace(routed, filtered=NO_LINES)
 
     def _write(self, table: pa.Table, records: list[dict[str, Any]], row_lines: Sequence[int]) -> dict[int, _Reason]:
         """Write the rows. Returns those for which a column of the table cannot be filled."""

@@ -7,7 +7,7 @@ would believe that the quarantine fits the position.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -19,11 +19,9 @@ from deltalake import DeltaTable
 from blizzard import __version__
 from blizzard.core.types import DataFile
 from blizzard.delta.by_hand import remove_action
-from blizzard.quarantine.files import count_by_stats
+from blizzard.quarantine.files import Read, batch_by_stats, count_by_stats
 from blizzard.store.files import Store
 from blizzard.tasks.quarantine import ARROW_SCHEMA, Selection, read_footer
-
-Read = Callable[[str, Sequence[str]], Iterator[pa.Table]]  # the records of a file, by its path in the log
 
 
 def find_touched(table: DeltaTable, leaving: Selection, read: Read) -> list[Mapping[str, Any]]:
@@ -33,8 +31,22 @@ def find_touched(table: DeltaTable, leaving: Selection, read: Read) -> list[Mapp
 
 
 def _has_any(add: Mapping[str, Any], leaving: Selection, read: Read) -> bool:
+    known = batch_by_stats(add) if leaving.batches is not None else None
+    if known is not None and known.name not in (leaving.batches or ()):
+        return False
+    if _leaves_whole(add, leaving):
+        return True
     columns = [name for name in ARROW_SCHEMA.names if name in leaving.columns]
     return any(pc.any(pc.fill_null(leaving.mask(some), False)).as_py() for some in read(add["path"], columns))
+
+
+def _leaves_whole(add: Mapping[str, Any], leaving: Selection) -> bool:
+    """Whether the statistics say that every record of the file leaves, so that it need not be opened."""
+    of_batches = Selection(pipeline=leaving.pipeline, table_id=leaving.table_id, batches=leaving.batches)
+    if leaving != of_batches or leaving.batches is None or not count_by_stats(add, leaving):
+        return False
+    known = batch_by_stats(add)
+    return known is not None and known.name in leaving.batches
 
 
 def copy_others(store: Store, touched: Sequence[Mapping[str, Any]], leaving: Selection, read: Read) -> list[DataFile]:
@@ -56,6 +68,8 @@ def copy_others(store: Store, touched: Sequence[Mapping[str, Any]], leaving: Sel
 
 def _others(touched: Sequence[Mapping[str, Any]], leaving: Selection, read: Read) -> Iterator[pa.Table]:
     for add in touched:
+        if _leaves_whole(add, leaving):
+            continue
         for rows in read(add["path"], ARROW_SCHEMA.names):
             stays = rows.filter(pc.invert(pc.fill_null(leaving.mask(rows), False)))
             if stays.num_rows:

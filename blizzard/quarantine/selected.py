@@ -1,4 +1,4 @@
-"""Decides which records a commit takes out of quarantine: replayed ones, or those of batches taken back."""
+"""Decides which records a commit takes out of quarantine: replayed ones, those of batches taken back, or the oldest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ def leaving_rows(position: Position) -> Selection | None:
         return Selection(
             pipeline=position.pipeline, table_id=position.on.table_id, from_sequence=first, through_sequence=last
         )
-    return replayed_rows(position) if position.quarantine.replayed else None
+    if position.quarantine.replayed:
+        return replayed_rows(position)
+    if position.quarantine.dropped:
+        return Selection(pipeline=position.pipeline, table_id=position.on.table_id, batches=position.quarantine.dropped)
+    return None
 
 
 def replay_marks(selection: Selection) -> dict[str, str]:
@@ -27,6 +31,7 @@ def replay_marks(selection: Selection) -> dict[str, str]:
         "through": selection.through_sequence,
         "source_file": selection.source_file,
         "error_kind": selection.error_kind,
+        "but_not": selection.but_not,
     }
     return {name: str(value) for name, value in marks.items() if value is not None}
 
@@ -42,7 +47,7 @@ def replayed_rows(position: Position) -> Selection:
 
 def rows_of_replay(marks: Mapping[str, str], *, pipeline: str, table_id: str, sequence: int) -> Selection:
     """The records a replay took. Those that are still bad come back with the replay's own, higher sequence."""
-    unknown = marks.keys() - {"from", "through", "source_file", "error_kind"}
+    unknown = marks.keys() - {"from", "through", "source_file", "error_kind", "but_not"}
     if unknown or "through" not in marks:
         raise Refused(
             f"the position of sequence {sequence} took records from quarantine in a way this version of blizzard does"
@@ -57,4 +62,5 @@ def rows_of_replay(marks: Mapping[str, str], *, pipeline: str, table_id: str, se
         through_sequence=int(marks["through"]),
         source_file=marks.get("source_file"),
         error_kind=marks.get("error_kind"),
+        but_not=marks.get("but_not"),
     )

@@ -2,14 +2,16 @@
 
 A commit of the main table names the files of its bad records as pending. `settle` adds them here afterwards, with two
 Txns: `blizzard-dlq:…` has that commit's sequence, `blizzard-dlq-head:…` stands for its batch_id. They are added once,
-however often and by whomever `settle` is called. It also deletes the records that a replay took, or those of batches
-that a rollback took back, in the same commit. A quarantine whose head does not fit the position is refused.
+however often and by whomever `settle` is called. It also deletes the records that a replay took, those of batches that
+a rollback took back, or the oldest if there is no room, in the same commit. A quarantine whose head does not fit the
+position is refused.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -22,8 +24,9 @@ from deltalake.transaction import AddAction
 
 from blizzard.core.clock import Clock
 from blizzard.core.codec import head_app_id, head_number, quarantine_app_id
-from blizzard.core.events import Emit, Warned, unheard
+from blizzard.core.events import Emit, Noted, Warned, unheard
 from blizzard.core.kinds import Kind
+from blizzard.core.lists import count, some
 from blizzard.core.position import Position
 from blizzard.core.quarantine import (
     Misaligned,
@@ -35,14 +38,22 @@ from blizzard.core.quarantine import (
     name_quarantine,
 )
 from blizzard.core.retry import RetryPolicy
-from blizzard.core.types import DataFile
+from blizzard.core.types import DataFile, QuarantinedBatch
 from blizzard.delta import log
 from blizzard.delta.errors import cannot_open, txn_version
 from blizzard.delta.unused import remove_files_of
 from blizzard.errors import BlizzardError, ConfigError, Refused, Temporary, failure_to_write
 from blizzard.faults import reach
 from blizzard.quarantine.features import require_readable, require_writable
-from blizzard.quarantine.files import added_by, count_by_stats, damaged, rows_of
+from blizzard.quarantine.files import (
+    added_by,
+    batches_of,
+    count_by_stats,
+    damaged,
+    is_of_table,
+    merge_batches,
+    rows_of,
+)
 from blizzard.quarantine.head import facts_of, lost_app_id, out_of_step
 from blizzard.quarantine.kept import KeptHandle
 from blizzard.quarantine.replacing_commit import copy_others, find_touched, replacing_commit
@@ -57,6 +68,7 @@ from blizzard.text.plain import plain
 
 _RETRY = RetryPolicy(attempts=5, base_ms=100, max_ms=2_000)
 _NONE: Mapping[int, int] = MappingProxyType({})
+_CHECKPOINT_EVERY = 100  # commits, as delta-rs does where the table does not say
 HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 
 
@@ -136,25 +148,40 @@ class DeltaRsQuarantine:
         if before != int(table.version()) and self._is_settled(table, position):
             return
         files, lost = self._pending_files(position)
-        reach("quarantine.before")
+        reach("quarantine.before", self.root)
         txns = self._head_txns(position, {position.sequence: lost} if lost else _NONE)
         if leaving is None:
             self.append(table, files, self._stamp(*txns))
         else:
             self._replace(table, leaving, files, [*txns, (f"blizzard-replay:{position.pipeline}", position.sequence)])
-        reach("quarantine.after")
+        reach("quarantine.after", self.root)
 
     def _replace(
         self, table: DeltaTable, leaving: Selection, files: Sequence[DataFile], txns: Sequence[tuple[str, int]]
     ) -> None:
         touched = find_touched(table, leaving, self._rows_of)
+        named = leaving.batches or ()
+        there = {found.name for add in touched if named for found in batches_of(add, leaving, self._rows_of)}
         kept = copy_others(self.store, touched, leaving, self._rows_of)
         content = replacing_commit(table, touched, [*kept, *files], txns, now_ms=self.clock.now_ms())
         version = int(table.version()) + 1
-        reach("quarantine.copied")
+        reach("quarantine.copied", self.root)
         if not self.store.put_if_absent(log.commit_name(version), content):
             raise FileExistsError(f"version {version} is taken")
         log.sync_commit(self.store, version)
+        gone = [name for name in named if name not in there]
+        if gone:  # no error: they have left already
+            what = f"{count(len(gone), 'batch')} in quarantine ({some(gone)})"
+            self.emit(Noted(message=f"no record was left to drop of {what}: somebody purged or replayed them"))
+        self._write_checkpoint(table, version)
+
+    def _write_checkpoint(self, table: DeltaTable, version: int) -> None:
+        """As delta-rs does after its own commits. Without it every start would read all commits written by hand."""
+        with suppress(DeltaError, OSError, ValueError, ZeroDivisionError, BlizzardError):  # the commit has landed
+            interval = int(table.metadata().configuration.get("delta.checkpointInterval") or _CHECKPOINT_EVERY)
+            newest = self.open() if version % interval == 0 else None
+            if newest is not None:
+                newest.create_checkpoint()
 
     def is_settled(self, position: Position) -> bool:
         """Whether the table holds what this committed position says. Raises OutOfStep as `settle` does."""
@@ -170,9 +197,9 @@ class DeltaRsQuarantine:
             case Misaligned(kind=kind, message=message):
                 raise out_of_step(kind, message, self.root, position)
 
-    def take_back(self, run_id: str) -> None:
+    def take_back(self, run_id: str, table_id: str) -> None:
         if is_local(self.root):
-            remove_files_of(self.root, run_id)
+            remove_files_of(self.root, run_id, lambda path: is_of_table(path, table_id))
 
     def took_in(self, position: Position, sequences: Collection[int]) -> Collection[int]:
         """Those of these sequences whose bad records were all added to the table: none was given up as lost."""
@@ -241,6 +268,16 @@ class DeltaRsQuarantine:
         to_open = [path for path, rows in known.items() if rows is None]
         opened = sum(int(rows.num_rows) for rows in self._read_files(to_open, chosen, ["sequence"]))
         return opened + sum(rows for rows in known.values() if rows is not None)
+
+    def batches(self, pipeline: str, table_id: str) -> tuple[QuarantinedBatch, ...]:
+        """What it holds of this pipeline and table, oldest batch first, without orphans. By the log if possible."""
+        table = self.open()
+        if table is None:
+            return ()
+        require_readable(table, self.root)
+        chosen = Selection(pipeline=pipeline, table_id=table_id)
+        adds = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+        return merge_batches(batch for add in adds for batch in batches_of(add, chosen, self._rows_of))
 
     def read(
         self, selection: Selection, columns: Sequence[str] = ARROW_SCHEMA.names, *, table: DeltaTable | None = None

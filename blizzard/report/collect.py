@@ -175,6 +175,7 @@ def _pipeline(
         recovery=_recovery(table, name, scan_commits, bad),
         commits=tuple(found.rows),
         quarantine=bad.of(name),
+        made_at_ms=found.made_at_ms,
     )
 
 
@@ -182,21 +183,25 @@ def _position(position: Position, version: int | None, bad: _Quarantined) -> Sta
     source = position.marks
     marks = [("", source.last_committed_file)] if source.last_committed_file is not None else []
     marks += sorted(source.prefix_marks.items())
+    held = position.seen.held_back
+    # A file of which nothing was read is named in the position only because it is held back.
+    begun = {path: read for path, read in source.in_progress.items() if read.records or path not in held}
     return StandsAt(
         source=position.source.root,
         pattern=word_for(position.source.pattern),
         filters=filters_shown(position.source),
         start_from=position.begun.start_from,
+        paused=position.paused,
         sequence=position.sequence,
         version=version,
         taken_at_ms=position.taken_at_ms,
         run_id=position.run_id,
         marks=tuple(marks[:_MAX_NAMES]),
         marks_count=len(marks),
-        in_progress=tuple(_files(islice(sorted(source.in_progress.items()), _MAX_NAMES))),
-        in_progress_count=len(source.in_progress),
-        held=tuple(HeldFile(path=p, why=why) for p, why in islice(sorted(position.seen.held_back.items()), _MAX_NAMES)),
-        held_count=len(position.seen.held_back),
+        in_progress=tuple(_files(islice(sorted(begun.items()), _MAX_NAMES))),
+        in_progress_count=len(begun),
+        held=tuple(HeldFile(path=path, why=why) for path, why in islice(sorted(held.items()), _MAX_NAMES)),
+        held_count=len(held),
         pending_quarantine=bad.pending(position),
     )
 

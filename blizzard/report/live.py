@@ -15,8 +15,8 @@ from blizzard.run.assemble import Assembly
 from blizzard.store.uri import show_uri
 
 # The page of a run is reloaded often, and the run needs the machine.
-_LIVE_COMMITS = 120
-_LIVE_AGE_S = 2.0
+LIVE_COMMITS = 120
+LIVE_AGE_S = 2.0
 
 
 def collect_report(
@@ -49,7 +49,7 @@ class LiveReport:
         from blizzard.report.page import render_page  # its template engine is slow to load, and most runs show no page
 
         with self._lock:
-            if time.monotonic() - self._read_at_s > _LIVE_AGE_S:
+            if time.monotonic() - self._read_at_s > LIVE_AGE_S:
                 self._facts = self._read()
                 self._read_at_s = time.monotonic()
             assert self._facts is not None
@@ -65,12 +65,13 @@ class LiveReport:
             return ReportFacts(
                 table=show_uri(self._assembly.request.table_root), made_at_ms=self._assembly.clock.now_ms()
             )
-        known, seen = self._facts, (table.table_id, table.version)
-        if known is not None and (known.table_id, known.version) == seen and not _may_change(known):
-            return known
-        return collect_report(self._assembly, max_commits=_LIVE_COMMITS, table=table)
+        if self._facts is not None and is_still_so(self._facts, table):
+            return self._facts
+        return collect_report(self._assembly, max_commits=LIVE_COMMITS, table=table)
 
 
-def _may_change(facts: ReportFacts) -> bool:
-    """Whether the facts may change without another commit: bad records go into quarantine after their commit."""
-    return any(p.position is not None and p.position.pending_quarantine for p in facts.pipelines)
+def is_still_so(facts: ReportFacts, table: DeltaRsTable) -> bool:
+    """Whether the facts still hold. Without another commit they change only while bad records go into quarantine, which
+    is after their commit."""
+    is_settled = not any(p.position is not None and p.position.pending_quarantine for p in facts.pipelines)
+    return (facts.table_id, facts.version) == (table.table_id, table.version) and is_settled

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from blizzard.core.codec import FENCE_PREFIX
 from blizzard.core.history import Superseded
 from blizzard.core.kinds import CommitKind
-from blizzard.core.ledger import Ledger, decode_ledger
+from blizzard.core.ledger import SKIPPED, Ledger, LedgerEntry, decode_ledger
 from blizzard.core.log import CommitFacts, decode_payloads, payloads
 from blizzard.core.position import Position
 from blizzard.report.facts import CommitRow
@@ -22,6 +22,7 @@ class PipelineRows:
     remembered: Position | None = None  # from a Delta checkpoint, if no commit has one
     # Files that the last row's commit began to read. Only the position before that commit shows which were late.
     begun: tuple[str, ...] = ()
+    made_at_ms: int | None = None  # when the pipeline made the table
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,6 +67,7 @@ def _take(
         pipeline.newest = pipeline.newest or (commit, position)
         _count_late(pipeline, position)
     if fence == 0 and position is None and ledger is None:
+        pipeline.made_at_ms = commit.timestamp_ms
         return  # it made the table and ingested nothing
     if position is None:
         problem = problem or "the commit has no payload"
@@ -82,8 +84,7 @@ def _take(
             problem=problem,
         )
     )
-    entries = ledger.entries if ledger else ()
-    pipeline.begun = tuple(e.path for e in entries if e.from_record == 0) if _reads_files(ledger) else ()
+    pipeline.begun = tuple(e.path for e in _read(ledger) if e.from_record == 0) if _reads_files(ledger) else ()
 
 
 def _count_late(pipeline: PipelineRows, before: Position) -> None:
@@ -95,12 +96,17 @@ def _count_late(pipeline: PipelineRows, before: Position) -> None:
     pipeline.begun = ()
 
 
+def _read(ledger: Ledger | None) -> tuple[LedgerEntry, ...]:
+    """What a ledger says of files that were read. One that was skipped on purpose is not among them."""
+    return tuple(e for e in ledger.entries if e.broken != SKIPPED) if ledger else ()
+
+
 def _reads_files(ledger: Ledger | None) -> bool:
     return ledger is not None and ledger.kind == CommitKind.BATCH
 
 
 def _row(commit: CommitFacts, ledger: Ledger | None, taken_back: bool) -> CommitRow:
-    entries = ledger.entries if ledger else ()
+    entries = _read(ledger)
     return CommitRow(
         version=commit.version,
         at_ms=commit.timestamp_ms,
@@ -112,7 +118,10 @@ def _row(commit: CommitFacts, ledger: Ledger | None, taken_back: bool) -> Commit
         records=ledger.records if ledger else 0,
         bytes=sum(e.size_bytes for e in entries if e.finished),
         bad=sum(e.bad for e in entries),
+        dropped=sum(ledger.dropped.values()) if ledger else 0,
         broken_files=sum(e.broken is not None for e in entries),
+        skipped_files=len(ledger.entries) - len(entries) if ledger else 0,
+        began_ms=ledger.began_ms if ledger else None,
         late_files=0,
         payload_bytes=max((len(app_id) for app_id in payloads(commit)), default=0),
         is_superseded=taken_back,

@@ -1,4 +1,4 @@
-"""Step zero: makes the concrete parts for a request. No other module of the spine names them.
+"""Step zero: makes the concrete parts for a request. Besides layouts.py, no other module of the spine names them.
 
 Every command gets its table, quarantine, source and tasks here, so the same request always means the same parts. A
 table is opened once and passed on.
@@ -6,25 +6,28 @@ table is opened once and passed on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from blizzard import native
 from blizzard.config.load import Config
-from blizzard.config.request import Request, check_source_place
+from blizzard.config.request import Request, check_source_place, given_schema
 from blizzard.core.bad import BadPolicy
 from blizzard.core.clock import Clock
-from blizzard.core.events import Emit, unheard
+from blizzard.core.events import Emit, OfTarget, unheard
 from blizzard.core.framing import framing_of_pipeline
 from blizzard.core.kinds import Kind
+from blizzard.core.late import EVERYTHING
 from blizzard.core.patterns import FIRST_DEFAULT
 from blizzard.core.readers import is_meant, readers_of
 from blizzard.core.trial import Trial
 from blizzard.core.types import Slice, SourceFile
 from blizzard.delta.place import DeltaRsPlace
 from blizzard.delta.table import DeltaRsTable
-from blizzard.errors import ConfigError, Refused, SchemaError
+from blizzard.errors import BlizzardError, ConfigError, Refused
+from blizzard.mirror import open_mirror
 from blizzard.quarantine.contents import purge_older
 from blizzard.quarantine.ingestor import QuarantineIngestor
 from blizzard.quarantine.table import DeltaRsQuarantine
@@ -32,37 +35,42 @@ from blizzard.run.after_ingest import Cleaning
 from blizzard.run.clock import SystemClock
 from blizzard.run.commit_queue import ThreadBackground
 from blizzard.run.infer import InferredSchema, infer_from_sample
-from blizzard.run.ports import Ingestor, Ports, StopRequest
+from blizzard.run.layouts import (
+    check_given_schema,
+    check_selected,
+    check_transform,
+    layout_of_new_table,
+    layout_of_table,
+    parse_policy,
+)
+from blizzard.run.mirror import MirrorThread, TableMirror
+from blizzard.run.ports import Ingestor, Mirror, NoMirror, Ports, Reader, StopRequest
+from blizzard.run.read import ReadsForOne
 from blizzard.run.remarks import Remarks
 from blizzard.run.settings import RunSettings
 from blizzard.schema import DeltaSchema
-from blizzard.schema.derived import whole_record_column
-from blizzard.schema.evolve import with_rescued_column
-from blizzard.schema.fit import schema_differences
 from blizzard.schema.infer import InferenceSettings
-from blizzard.schema.layout import TableLayout, apply_layout, layout_of
+from blizzard.schema.layout import TableLayout
+from blizzard.schema.where import Where, parse_where
 from blizzard.source.cleaning import SourceCleaner
 from blizzard.source.listed import ListedSource
+from blizzard.source.looked import LookedAt, Looks
 from blizzard.source.sample import Sample
 from blizzard.source.spread import sample_limits
 from blizzard.source.uri import default_pipeline
 from blizzard.store import open_store
-from blizzard.tasks.column_settings import check_settings
 from blizzard.tasks.dry_run import read_without_writing
-from blizzard.tasks.policy import Coercion, ParsePolicy, Unknown
+from blizzard.tasks.policy import Unknown
 from blizzard.tasks.records import read_undeclared
-from blizzard.tasks.spec import TaskSpec
+from blizzard.tasks.spec import Route, TaskSpec
 from blizzard.tasks.stats import DEFAULT_INDEXED_COLUMNS
+from blizzard.tasks.transform_code import Transform, make_transform
 
 if TYPE_CHECKING:
+    from blizzard.spark.ingestor import SparkIngestor
     from blizzard.spark.session import Session
 
-_UNKNOWN = {
-    "strict": Unknown.BAD,
-    "ignore": Unknown.IGNORE,
-    "rescue": Unknown.RESCUE,
-    "add_columns": Unknown.REPORT,
-}
+NO_COLUMNS: DeltaSchema = {"type": "struct", "fields": []}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +82,30 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Routes:
+    """All targets of a pipeline: what none of them takes belongs to the first."""
+
+    targets: Mapping[str, Assembly]  # by their names
+    keeps_unrouted: bool  # in its quarantine; else it is only counted
+
+    def all(self) -> tuple[Route, ...]:
+        """Empty: one of them takes every record, so nothing is left."""
+        if any(target.config.where is None for target in self.targets.values()):
+            return ()
+        return tuple(self._route(name) for name in self.targets)
+
+    def _route(self, name: str) -> Route:
+        """The first target asks for all of them, and must not take the mistake of another for its own."""
+        try:
+            return self.targets[name].route()
+        except ConfigError as e:
+            if name == next(iter(self.targets)):
+                raise
+            whose = f"the condition of target {name} is needed to know which records are for no target"
+            raise ConfigError(f"{whose}: {e}", kind=e.kind) from e
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
     """The parts of a request. `session` may be None for commands that only look, or commit with delta-rs."""
 
@@ -82,14 +114,18 @@ class Assembly:
     emit: Emit = unheard
     clock: Clock = field(default_factory=SystemClock)
     remarks: Remarks = field(default_factory=Remarks)
+    looks: Looks | None = None  # of a run with several targets: they list the source once
+    routes: Routes | None = None  # of the first target, or of the only table
+    mirroring: MirrorThread = field(default_factory=MirrorThread)  # whoever makes the assembly finishes it
 
     @property
     def config(self) -> Config:
         return self.request.config
 
     @property
-    def source(self) -> ListedSource:
-        return ListedSource(location=self.request.source_location, min_age_s=self.config.source.min_age_s or 0)
+    def source(self) -> ListedSource | LookedAt:
+        source = ListedSource(location=self.request.source_location, min_age_s=self.config.source.min_age_s or 0)
+        return source if self.looks is None else self.looks.of(source)
 
     def sample(self, listing: Sequence[SourceFile]) -> Sample:
         config = self.config
@@ -154,13 +190,84 @@ class Assembly:
 
     def open_table(self) -> DeltaRsTable:
         """For looking at it, always with delta-rs: reading the log does not depend on the committer."""
+        return _require(self._place_to_look)
+
+    def find_table(self) -> DeltaRsTable | None:
+        """For looking at it, if there is one."""
+        return self._place_to_look.open()
+
+    @property
+    def _place_to_look(self) -> DeltaRsPlace:
         root, access = self.request.table_root, self.request.table_access
-        return _require(DeltaRsPlace(root=root, schema=None, clock=self.clock, access=access))
+        return DeltaRsPlace(root=root, schema=None, clock=self.clock, access=access)
 
     def open(self) -> Opened:
-        """The table, if there is one, as the committer opens it; and the pipeline that is meant."""
+        """The table, if there is one, as the committer opens it; and the pipeline that is meant. With several targets
+        only the pipeline: each table is opened when its target begins, so that one that fails stops no other."""
+        if self.config.targets:
+            return Opened(table=None, pipeline=self.pipeline_of_targets())
         table = self.place().open()
         return Opened(table=table, pipeline=self.pipeline_of(table))
+
+    def open_for(self, pipeline: str) -> Opened:
+        """The same for a pipeline that is known already."""
+        return Opened(table=None if self.config.targets else self.place().open(), pipeline=pipeline)
+
+    def pipeline_of_targets(self) -> str:
+        """All targets have one name: that of the first whose table knows a pipeline which reads this source."""
+        if self.request.pipeline is not None:
+            return self.request.pipeline
+        unknown: Exception | None = None
+        for target in self.targets().values():
+            try:
+                table = target.find_table()
+                known = None if table is None else target._pipeline_known_to(table)
+            except (BlizzardError, OSError) as e:
+                unknown = unknown or e
+                continue
+            if known is not None:
+                return known
+        if unknown is not None:
+            raise unknown  # it may know another name than the default
+        return self.pipeline_of(None)
+
+    def targets(self) -> dict[str, Assembly]:
+        """The parts of each target by its name. Where there is one table, these, without a name."""
+        if not self.config.targets:
+            return {"": replace(self, routes=Routes(targets={"": self}, keeps_unrouted=self.config.keeps_unrouted))}
+        looks = Looks()
+        targets = {
+            name: replace(
+                self, request=request, emit=_of_target(name, self.emit), remarks=self.remarks.of(name), looks=looks
+            )
+            for name, request in self.request.of_targets().items()
+        }
+        first = next(iter(targets))
+        routes = Routes(targets=targets, keeps_unrouted=self.config.keeps_unrouted)
+        return targets | {first: replace(targets[first], routes=routes)}
+
+    def where(self, schema: DeltaSchema, reserved: Collection[str] = ()) -> Where | None:
+        """Which records are for this table; None: all. `schema` is what is read from them, `reserved` are the table's
+        other columns."""
+        return None if self.config.where is None else parse_where(self.config.where, schema, reserved=reserved)
+
+    def route(self) -> Route:
+        """The same, by the schema that the table has or will have, as far as that can be known now."""
+        if self.config.where is None:
+            return Route(where=None, parsing=parse_policy(self.config))
+        schema = self._known_schema()
+        return Route(where=self.where(schema), parsing=parse_policy(self.config, schema))
+
+    def _known_schema(self) -> DeltaSchema:
+        given = self.request.schema
+        try:
+            return self.record_schema(layout_of_table(self.config, self.open_table()))
+        except (BlizzardError, OSError):  # there is none, or its target says what is wrong when it begins
+            pass
+        if given is not None:
+            return given if self.request.transforms else layout_of_new_table(self.config, given).record_schema
+        inferred = self.infer(self.source.look(EVERYTHING).files)
+        return NO_COLUMNS if inferred is None else inferred.schema
 
     def check_for_writing(self, table: DeltaRsTable | None) -> None:
         """Raises if the table cannot be appended to with the given schema and layout, or cannot be made."""
@@ -169,21 +276,31 @@ class Assembly:
             check_source_place(self.request)
             return
         table.check_writable()
-        _check_given_schema(self.request.schema, layout_of_table(self.config, table), self.config)
+        layout = layout_of_table(self.config, table)
+        check_selected(self.config, layout)
+        if self.request.transforms:
+            check_transform(self.transform, layout)
+        else:
+            check_given_schema(self.request.schema, layout, self.config)
 
     def pipeline_of(self, table: DeltaRsTable | None) -> str:
         """The given name; else the pipeline of the table that reads this source; else the default name for a new one.
         The default comes from the folder's name: if the folder is renamed, only the table knows the old one."""
         if self.request.pipeline is not None:
             return self.request.pipeline
+        known = None if table is None else self._pipeline_known_to(table)
+        return known or default_pipeline(self.request.source_location.identity)
+
+    def _pipeline_known_to(self, table: DeltaRsTable) -> str | None:
+        """The pipeline of the table that reads this source; None: there is none."""
         location = self.request.source_location
         source, default = location.identity, default_pipeline(location.identity)
-        if table is None or table.fence(default):
+        if table.fence(default):
             return default
         standings = table.standings(scan_commits=self.config.checkpoint.scan_commits)
         readers = readers_of(standings, source, by_default=location.by_default)
         if default in readers or not readers:
-            return default
+            return default if readers else None
         if len(readers) > 1:
             raise Refused(
                 f"{len(readers)} pipelines of this table read this source: {', '.join(readers)}. Say which one goes on:"
@@ -201,14 +318,15 @@ class Assembly:
         if position is not None and is_meant(position.source, identity, location.by_default):
             identity = replace(identity, pattern=position.source.pattern)
         start = self.request.start_from
+        if start is None and position is None and (table is None or not table.fence(pipeline)):
+            start = self.request.start_key
         if position is None and start is not None and start.adopts and location.by_default:
             # The mark of the other program has passed no file that only the wider default takes.
             identity = replace(identity, pattern=FIRST_DEFAULT)
         begun_ms = start.since_ms if start is not None else None
         since_ms = begun_ms if position is None else position.begun.since_ms
-        return replace(
-            self, request=replace(self.request, pipeline=pipeline, reads=location.reading(identity, since_ms))
-        )
+        reads = location.reading(identity, since_ms)
+        return replace(self, request=replace(self.request, pipeline=pipeline, reads=reads, start_from=start))
 
     @property
     def cleaning(self) -> Cleaning | None:
@@ -227,10 +345,44 @@ class Assembly:
         if days is not None:
             purge_older(self.quarantine, days, pipeline=pipeline, table_id=table_id)
 
+    @property
+    def mirror(self) -> Mirror:
+        """What follows the positions of this table. Raises if the configuration names a place that cannot be used."""
+        root = self.request.mirror_root
+        if root is None:
+            return NoMirror()
+        return TableMirror(
+            thread=self.mirroring,
+            place=open_mirror(root, self.request.mirror_access(root)),
+            table=self.request.table_shown,
+            keep=self.config.checkpoint.mirror_keep,
+            read_log=lambda: self.open_table().scan_back(),
+            emit=self.emit,
+        )
+
+    @property
+    def transform(self) -> Transform | None:
+        """What becomes of the records. None: nothing, or it is not known what is read from them."""
+        request, keys = self.request, self.config.transform
+        if not request.transforms or request.schema is None:
+            return None
+        return make_transform(request.schema, sql=keys.sql, python=keys.python, function=request.transform)
+
+    def record_schema(self, layout: TableLayout) -> DeltaSchema:
+        """The schema that lines are parsed under."""
+        if not self.request.transforms:
+            return layout.record_schema
+        return self.request.schema or given_schema(self.config) or layout.record_schema
+
     def task_spec(self, layout: TableLayout, *, pipeline: str, run_id: str, table: DeltaRsTable | None) -> TaskSpec:
         """What every task of a run gets."""
-        config, request = self.config, self.request
+        config, request, routes = self.config, self.request, self.routes
+        where = self.where(self.record_schema(layout), [column.name for column in layout.derived])
+        is_asked = where is not None and routes is not None
         return TaskSpec(
+            where=where,
+            routes=routes.all() if is_asked and routes is not None else (),
+            unrouted="quarantine" if routes is not None and routes.keeps_unrouted else "drop",
             source_root=request.source_location.root,
             source_access=request.source_location.access,
             table_access=request.table_access,
@@ -246,7 +398,8 @@ class Assembly:
             max_record_bytes=config.limits.max_record_bytes,
             indexed_columns=table.indexed_columns if table is not None else DEFAULT_INDEXED_COLUMNS,
             quarantine_root=request.quarantine_root,
-            parsing=parse_policy(config, layout.record_schema),
+            parsing=parse_policy(config, self.record_schema(layout)),
+            transform=self.transform,
             parser=config.parser,
             bad=config.bad_policy,
         ).with_schema(layout.schema)
@@ -264,10 +417,24 @@ class Assembly:
 
         if self.session is None:
             raise ConfigError("a run needs a Spark session", kind=Kind.USAGE)
-        return SparkIngestor(self.session, spec, slots=self.config.spark.slots)
+        return SparkIngestor(self.session, spec, slots=self.config.spark.slots, emit=self.emit)
+
+    def reader(self, ingestors: Mapping[str, Ingestor]) -> Reader:
+        """Reads for all targets at once. `ingestors` are filled in when the targets are prepared."""
+        if not self.config.targets:
+            return ReadsForOne(ingestors)
+        from blizzard.spark.ingestor import SharedSparkReader
+
+        return SharedSparkReader(cast("Mapping[str, SparkIngestor]", ingestors))
 
     def ports(
-        self, layout: TableLayout, ingestor: Ingestor, *, stop: StopRequest, background: ThreadBackground
+        self,
+        layout: TableLayout,
+        ingestor: Ingestor,
+        *,
+        stop: StopRequest,
+        background: ThreadBackground,
+        mirror: Mirror | None = None,
     ) -> Ports:
         return Ports(
             source=self.source,
@@ -279,6 +446,7 @@ class Assembly:
             stop=stop,
             emit=self.emit,
             remarks=self.remarks,
+            mirror=mirror or NoMirror(),
         )
 
     def settings(self, *, pipeline: str, run_id: str, has_table: bool = False) -> RunSettings:
@@ -292,10 +460,11 @@ class Assembly:
             exact_timestamps=parsing.exact_timestamps,
             spark_adds_columns=config.table.committer == "delta-spark",
             ignores_undeclared=parsing.unknown is Unknown.IGNORE,
-            settings_fingerprint=parsing.fingerprint,
+            settings_fingerprint=with_where(parsing.fingerprint, config.where),
+            transform=None if self.transform is None else self.transform.fingerprint,
             framing=config.source.framing,
             max_quarantined=config.quarantine.max_records,
-            rejects_overflow=config.quarantine.overflow == "reject",
+            overflow=config.quarantine.overflow,
             scan_commits=config.checkpoint.scan_commits,
             start_from=self.request.start_from,
             since_ms=self.request.source_location.since_ms,
@@ -312,8 +481,14 @@ class Assembly:
         )
 
 
+def _of_target(name: str, emit: Emit) -> Emit:
+    return lambda event: emit(OfTarget(target=name, event=event))
+
+
 def resolve_table(config: Config, session: Session) -> Config:
-    """The configuration with the table's path, if the table was given by its name in the session's catalog."""
+    """The configuration with the paths of tables that were given by their names in the session's catalog."""
+    if config.targets:
+        return replace(config, targets={name: resolve_table(one, session) for name, one in config.targets.items()})
     name = config.table.path
     if name is None:
         return config
@@ -331,84 +506,14 @@ def resolve_table(config: Config, session: Session) -> Config:
 def _require(place: DeltaRsPlace) -> DeltaRsTable:
     table = place.open()
     if table is None:
-        raise ConfigError(f"there is no Delta table at {place.root}", kind=Kind.TABLE_NOT_FOUND)
+        raise ConfigError(
+            f"there is no Delta table at {place.root}; the first blizzard run makes it", kind=Kind.TABLE_NOT_FOUND
+        )
     return table
 
 
-def parse_policy(config: Config, schema: DeltaSchema | None = None) -> ParsePolicy:
-    """What lines become. `schema` is what is read from the records, if it is known: the settings of columns are checked
-    against it."""
-    if config.evolution == "widen":
-        raise ConfigError(
-            "schema.evolution widen needs a committer that can change the type of a column, which delta-rs cannot; use"
-            " add_columns, and widen the column with Spark",
-            kind=Kind.NOT_BUILT,
-        )
-    renamed = config.columns.get("schema.rename")
-    policy = ParsePolicy(
-        json_in_strings=config.schema.json_in_strings == "keep",
-        unknown=_UNKNOWN[config.evolution],
-        rescue_values=config.bad_records.policy == "rescue",
-        exact_timestamps=config.schema.timestamps == "exact",
-        formats=dict(config.columns.get("schema.formats", {})),
-        coerce={path: _coercions(names) for path, names in config.columns.get("schema.coerce", {}).items()},
-        rename=config.schema.rename if renamed is None else {path: _one_name(n) for path, n in renamed.items()},
-    )
-    if schema is not None:
-        check_settings(policy, schema)
-    return policy
-
-
-def _coercions(names: tuple[str, ...]) -> frozenset[Coercion]:
-    known = [coercion.value for coercion in Coercion]
-    for name in names:
-        if name not in known:
-            raise ConfigError(f"schema.coerce takes {', '.join(known)}, not {name!r}")
-    return frozenset(map(Coercion, names))
-
-
-def _one_name(names: tuple[str, ...]) -> str:
-    if len(names) > 1:
-        raise ConfigError(f"schema.rename gives a field one name, not {', '.join(names)}")
-    return names[0]
-
-
-def layout_of_new_table(config: Config, schema: DeltaSchema) -> TableLayout:
-    policy = parse_policy(config, schema)
-    layout = apply_layout(
-        schema, partition_by=config.table.partition_by or (), provenance=config.table.provenance or ()
-    )
-    return layout.with_schema(with_rescued_column(layout.schema)) if policy.rescues else layout
-
-
-def layout_of_table(config: Config, table: DeltaRsTable) -> TableLayout:
-    return layout_of(
-        table.schema,
-        table.partition_columns,
-        partition_by=config.table.partition_by,
-        provenance=config.table.provenance,
-    )
-
-
-def _check_given_schema(given: DeltaSchema | None, layout: TableLayout, config: Config) -> None:
-    """Raises if the given schema does not fit the table. Columns that the table has more are fine if columns may be
-    added."""
-    if given is None:
-        return
-    if config.schema.variant:
-        if whole_record_column(layout.schema["fields"]) is None:
-            raise SchemaError(
-                "--variant (schema.variant) takes each record whole, but the table was made to take their fields. Leave"
-                " it out to use the table's columns, or name another table.",
-                kind=Kind.LAYOUT_MISMATCH,
-            )
-        return
-    may_have_more = config.evolution == "add_columns"
-    differences = schema_differences(given, layout.record_schema, may_have_more=may_have_more)
-    if differences:
-        raise SchemaError(
-            "the given schema does not fit the table: "
-            + "; ".join(differences)
-            + ". Leave --schema out to use the table's.",
-            kind=Kind.SCHEMA_MISMATCH,
-        )
+def with_where(fingerprint: str | None, where: str | None) -> str | None:
+    """The fingerprint of the settings, and of the condition that chooses the records."""
+    if where is None:
+        return fingerprint
+    return hashlib.sha256(f"{fingerprint} {where}".encode()).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""Makes every commit of a position: batch, renewal, replay, edit, import and rollback. Nothing else commits one.
+"""Makes every commit of a position: batch, renewal, replay, edit, import, rollback and pause. Nothing else does.
 
 The caller has looked at one version of the table and says what the position is after the commit. It is committed on
 that version, or on a later one that gives the same answer; then the quarantine is made to follow. Never decides by the
@@ -11,7 +11,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from blizzard.core.batch import SealedPosition
 from blizzard.core.clock import Clock
@@ -20,14 +20,21 @@ from blizzard.core.commit import CommitRequest, Intent
 from blizzard.core.events import CommitFailed, Committed, Emit, Warned
 from blizzard.core.kinds import Kind
 from blizzard.core.log import CommitFacts
-from blizzard.core.outcome import Landed, NotLanded, TakenByOther, TakenByOurselves, decide_commit_outcome
+from blizzard.core.outcome import (
+    Landed,
+    NotLanded,
+    TakenByOther,
+    TakenByOurselves,
+    TakenByPause,
+    decide_commit_outcome,
+)
 from blizzard.core.position import Position
 from blizzard.core.readers import find_other_reader
 from blizzard.core.recover import check_rewrites
 from blizzard.core.retry import RetryPolicy
 from blizzard.errors import BadData, BlizzardError, Fenced, Refused, Temporary, failure_to_write
 from blizzard.faults import reach
-from blizzard.run.ports import Ports, Quarantine, Table
+from blizzard.run.ports import Mirror, NoMirror, Ports, Quarantine, Table
 from blizzard.run.settings import COMMIT_ATTEMPTS, RunSettings
 from blizzard.run.settle import settle
 from blizzard.text.plain import plain
@@ -39,6 +46,10 @@ _BETWEEN_ATTEMPTS = RetryPolicy(base_ms=50, max_ms=2_000)
 
 class PositionMoved(Exception):
     """An earlier attempt of this run did land, with another batch: recover from the log."""
+
+
+class OvertakenByPause(Fenced):
+    """The pipeline was paused or resumed meanwhile. A run recovers from the log; a command stops."""
 
 
 class FilesGone(Temporary):
@@ -71,12 +82,13 @@ class Landing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committing:
-    """How commits are made: on which table, followed by which quarantine."""
+    """How commits are made: on which table, followed by which quarantine and which mirror."""
 
     table: Table
     quarantine: Quarantine
     clock: Clock
     emit: Emit
+    mirror: Mirror = field(default_factory=NoMirror)
     attempts: int = COMMIT_ATTEMPTS
 
     @classmethod
@@ -86,6 +98,7 @@ class Committing:
             quarantine=ports.quarantine,
             clock=ports.clock,
             emit=ports.emit,
+            mirror=ports.mirror,
             attempts=settings.commit_attempts,
         )
 
@@ -114,6 +127,7 @@ class Committing:
                 seconds=time.monotonic() - started,
             )
         )
+        self.mirror.follow(position, version)
         try:
             settle(self.quarantine, self.table, position, since=version)  # before the next commit
         except Exception as e:
@@ -131,7 +145,7 @@ class Committing:
         self, request: CommitRequest, position: Position, *, planned_ms: int, look_again: Callable[[], None]
     ) -> int:
         """The version in which this commit is in the log."""
-        reach("commit.before")
+        reach("commit.before", self.table.root)
         cause: Exception | None = None
         for attempt in range(1, self.attempts + 1):
             _refresh(self.table)
@@ -152,7 +166,7 @@ class Committing:
                 version = _find_landed(self.table.commits_after(position.on.delta_version), request, position)
             if version is not None:
                 self.table.make_durable(version)
-                reach("commit.after")
+                reach("commit.after", self.table.root)
                 return version
             if attempt < self.attempts:
                 self._wait_after(attempt, position, cause)
@@ -226,6 +240,11 @@ def _find_landed(commits: Sequence[CommitFacts], request: CommitRequest, positio
             return None
         case TakenByOurselves(version=version):
             raise PositionMoved(f"sequence {position.sequence} is already in version {version}")
+        case TakenByPause(version=version):
+            raise OvertakenByPause(
+                f"pipeline {position.pipeline!r} was paused or resumed meanwhile, in version {version}; nothing of"
+                f" sequence {position.sequence} was committed. blizzard status says how it stands. Run again."
+            )
         case TakenByOther(version=version, sequence=sequence, run_id=run_id):
             raise Fenced(
                 f"another run ({run_id or 'unknown'}) of pipeline {position.pipeline!r} committed sequence {sequence}"

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextvars import copy_context
+from dataclasses import replace
 
 from blizzard.core.commit import Intent
 from blizzard.core.events import Emit, Waited
 from blizzard.core.kinds import CommitKind
 from blizzard.core.quarantine import name_quarantine
-from blizzard.run.commit import Committing, Landing
-from blizzard.run.ports import Background, Pending, Result, StopRequest
+from blizzard.errors import Fenced
+from blizzard.run.commit import Committing, Landing, OvertakenByPause
+from blizzard.run.ports import Background, Pending, Result
 
 
 class ThreadBackground:
@@ -28,19 +29,48 @@ class ThreadBackground:
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="blizzard-commit")
 
     def start(self, commit: Callable[[], Result]) -> Pending[Result]:
-        return self._executor.submit(commit)
+        return self._executor.submit(copy_context().run, commit)
 
     def close(self) -> None:
         self._executor.shutdown(wait=True)
+
+
+class Gate:
+    """Closed when another run has committed to any target of this one. Then nothing more is committed to the others."""
+
+    def __init__(self) -> None:
+        self._fenced: Fenced | None = None
+
+    def check(self) -> None:
+        if self._fenced is not None:
+            raise Fenced(f"nothing more is committed to any target: {self._fenced}") from self._fenced
+
+    def commit(self, commit: Callable[[], Landing]) -> Landing:
+        self.check()
+        try:
+            return commit()
+        except OvertakenByPause:  # by a person, not by another run: the target recovers
+            raise
+        except Fenced as e:
+            self._fenced = e
+            raise
 
 
 class CommitQueue:
     """`planned_on` is the version that the first batch was planned on."""
 
     def __init__(
-        self, committing: Committing, background: Background, emit: Emit, *, planned_on: int, max_inflight: int
+        self,
+        committing: Committing,
+        background: Background,
+        emit: Emit,
+        *,
+        planned_on: int,
+        max_inflight: int,
+        gate: Gate | None = None,
     ) -> None:
         self._committing, self._background, self._emit = committing, background, emit
+        self._gate = gate or Gate()
         self._max_inflight = max_inflight
         self._queue: deque[Pending[Landing]] = deque()
         self._quarantine_id: str | None = None  # the one that the newest commit of this run names
@@ -63,16 +93,6 @@ class CommitQueue:
     def has_failed(self) -> bool:
         """Whether a commit has failed that the batch being read now is planned on."""
         return any(map(_has_failed, self._queue))
-
-    @contextmanager
-    def finished_in_order(self) -> Iterator[None]:
-        """Leaving the block waits for every commit. If one failed, its error is raised, not an error it caused."""
-        try:
-            yield
-        except Exception:
-            self.wait()
-            raise
-        self.wait()
 
     def _take_landed(self, *, while_more_than: int) -> None:
         while self._queue and (len(self._queue) > while_more_than or self._queue[0].done()):
@@ -101,7 +121,7 @@ class CommitQueue:
         # It was planned before the commits ahead of it may have created the quarantine table.
         if self._quarantine_id is not None:
             position = name_quarantine(position, self._quarantine_id)
-        landing = self._committing.commit(replace(intent, position=position))
+        landing = self._gate.commit(lambda: self._committing.commit(replace(intent, position=position)))
         committed = landing.position.quarantine.head
         self._quarantine_id = committed.table_id if committed is not None else None
         self._landed_in, self._broken = landing.version, landing.error is not None
@@ -111,23 +131,3 @@ class CommitQueue:
 
 def _has_failed(commit: Pending[Landing]) -> bool:
     return commit.done() and (commit.exception() or commit.result().error) is not None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopOfBatch:
-    """A batch is given up when the run is asked to stop at once, or when a commit before it has failed."""
-
-    stop: StopRequest
-    commits: CommitQueue
-
-    def requested(self) -> bool:
-        return self.stop.requested()
-
-    def must_cancel(self) -> bool:
-        return self.stop.must_cancel() or self.commits.has_failed()
-
-    def ends_batch(self) -> bool:
-        return self.stop.ends_batch()
-
-    def batch_ended(self) -> None:
-        self.stop.batch_ended()

@@ -27,7 +27,7 @@ from blizzard.core.late import (
     wait_for,
     without_files,
 )
-from blizzard.core.lists import count, some
+from blizzard.core.lists import count, count_are, some
 from blizzard.core.look import Listed
 from blizzard.core.patterns import glob_of
 from blizzard.core.plan import count_backlog, is_drained
@@ -178,7 +178,7 @@ def check_matches(emit: Emit, listed: Listed, source: SourceIdentity) -> None:
             kind=Kind.NO_FILE_MATCHES,
         )
     if not listed.files:
-        emit(Warned(message=_nothing_listed(listed)))
+        emit(Warned(message=_nothing_listed(listed) + ("" if left_out.filtered else ": it is empty")))
     elif left_out.unmatched:
         emit(Warned(message=f"{left_out.sentence}; {left_out.way_to_read}"))
 
@@ -225,8 +225,8 @@ def _report(emit: Emit, paths: tuple[str, ...], policy: str, what: str, why: str
         return
     if policy == "fail":
         raise BadData(
-            f"{len(paths)} files are {what}: {why}: {some(paths)}. Nothing was read, since {what}_files.policy is fail."
-            f" {_ONE_BY_ONE[what]}",
+            f"{count_are(len(paths), 'file')} {what}: {why}: {some(paths)}. Nothing was read, since"
+            f" {what}_files.policy is fail. {_ONE_BY_ONE[what]}",
             kind=kind,
         )
     warn_of(emit, paths, f"{what}: {why}; {_DONE[policy]}")
@@ -237,7 +237,7 @@ def _report_unclear(emit: Emit, paths: tuple[str, ...], policy: str) -> None:
         return
     if policy == "fail":
         raise Refused(
-            f"{len(paths)} files sort at or before the mark and are younger than the last look at the whole source,"
+            f"{count(len(paths), 'file')} at or before the mark, and younger than the last look at the whole source,"
             f" but the ledgers that would say whether they were ingested are gone from the log: {some(paths)}. Check"
             f" which of them the table holds. One that it holds: blizzard checkpoint skip --file NAME --yes. One that"
             f" it does not: blizzard checkpoint reset --file NAME --from-record 0 --yes. Or all at once, for one run:"

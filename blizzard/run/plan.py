@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from blizzard.core.kinds import Kind
 from blizzard.core.plan import Limits, TooManyPrefixes, plan_batch
 from blizzard.core.position import Marks
-from blizzard.core.types import ONE_CORE, BatchPlan, Cores, SourceFile
+from blizzard.core.share import Want, choose_together, share_read, whose_turn
+from blizzard.core.types import ONE_CORE, BatchPlan, Cores, SharedPlan, SourceFile
 from blizzard.errors import Refused
+from blizzard.run.ports import Ingestor
+
+
+def plan_read(
+    wants: Sequence[Want], parts_of: Callable[[str], tuple[Limits, Ingestor]]
+) -> tuple[tuple[Want, ...], SharedPlan]:
+    """The next read of several targets: those that share it, and what is read. `parts_of` gives the limits and the
+    ingestor of a target: those of the one whose turn it is count."""
+    limits, ingestor = parts_of(whose_turn(wants).name)
+    together = choose_together(wants, limits)
+    return together, share_read(together, limits, slots=ingestor.start(), cores=ingestor.cores)
 
 
 def plan(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -14,8 +15,19 @@ from blizzard.core.late import Scope
 from blizzard.core.ledger import LedgerEntry
 from blizzard.core.log import CommitFacts, History, TableFacts
 from blizzard.core.look import Listed
+from blizzard.core.mirror import Change, Held, Series
 from blizzard.core.position import Position
-from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, Cores, DataFile, SourceFile, SourceIdentity
+from blizzard.core.types import (
+    BatchPlan,
+    BatchResult,
+    BatchTicket,
+    Cores,
+    DataFile,
+    QuarantinedBatch,
+    SharedPlan,
+    SourceFile,
+    SourceIdentity,
+)
 from blizzard.run.remarks import Remarks
 from blizzard.schema import DeltaSchema
 
@@ -61,6 +73,10 @@ class Table(Protocol):
 
     Every exception from `append` means that the outcome is unknown.
     """
+
+    @property
+    def root(self) -> str:
+        """Where it is."""
 
     @property
     def table_id(self) -> str: ...
@@ -134,12 +150,16 @@ class Quarantine(Protocol):
     def count(self, pipeline: str | None = None, table_id: str | None = None) -> int:
         """How many records it holds: of this pipeline and table, or of all."""
 
+    def batches(self, pipeline: str, table_id: str) -> Sequence[QuarantinedBatch]:
+        """What it holds of this pipeline and table, oldest batch first."""
+
     def took_in(self, position: Position, sequences: Collection[int]) -> Collection[int]:
         """Those of these sequences whose bad records were all added here. What a person did with them later does not
         matter."""
 
-    def take_back(self, run_id: str) -> None:
-        """Remove the files of bad records that this run wrote, where that is safe. For a run without a commit."""
+    def take_back(self, run_id: str, table_id: str) -> None:
+        """Remove the files of bad records of this table that this run wrote, where that is safe. For a run that has
+        committed nothing to the table. Other targets of the run may share the quarantine."""
 
 
 class Cleaner(Protocol):
@@ -219,6 +239,15 @@ class Ingestor(Protocol):
     def run(self, plan: BatchPlan, *, ticket: BatchTicket, stop: StopRequest) -> BatchResult: ...
 
 
+class Reader(Protocol):
+    """Reads a batch once for several targets, each with the schema that its ingestor has adopted."""
+
+    def run(
+        self, plan: SharedPlan, *, tickets: Mapping[str, BatchTicket], stop: StopRequest
+    ) -> Mapping[str, BatchResult]:
+        """By target. A target that failed alone has the failure in its result."""
+
+
 Result = TypeVar("Result")
 Result_co = TypeVar("Result_co", covariant=True)
 
@@ -239,6 +268,40 @@ class Background(Protocol):
     def start(self, commit: Callable[[], Result]) -> Pending[Result]: ...
 
 
+class Mirror(Protocol):
+    """Follows the positions in the log, for people. Nothing is decided by it."""
+
+    def follow(self, position: Position, version: int) -> None:
+        """This version of the log holds the newest position. Returns at once and never raises: what goes wrong is
+        reported, and a later call makes up for it."""
+
+
+class NoMirror:
+    """The positions are in the log only."""
+
+    def follow(self, position: Position, version: int) -> None:
+        del position, version
+
+
+class MirrorContents(Protocol):
+    """A mirror while it is open. Every call may fail, and none takes longer than some seconds."""
+
+    def look(self, series: Series) -> Held: ...
+    def batch_of(self, series: Series, sequence: int) -> str | None:
+        """Of one version; None if it is not there or cannot be read."""
+
+    def apply(self, series: Series, change: Change) -> None:
+        """Repeatable. If it fails in between, nothing looks newer than it is."""
+
+
+class MirrorPlace(Protocol):
+    def opened(self) -> AbstractContextManager[MirrorContents]: ...
+
+    @property
+    def shown(self) -> str:
+        """Where it is, without a secret."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     source: Source
@@ -250,3 +313,4 @@ class Ports:
     stop: StopRequest
     emit: Emit
     remarks: Remarks = field(default_factory=Remarks)
+    mirror: Mirror = field(default_factory=NoMirror)

@@ -18,6 +18,7 @@ from blizzard.core.late import Scope, Unexpected
 from blizzard.core.ledger import LedgerEntry
 from blizzard.core.look import Listed
 from blizzard.core.paths import Path
+from blizzard.core.pause_json import pause_to_json
 from blizzard.core.plan import count_backlog, is_drained
 from blizzard.core.position import Marks, Position
 from blizzard.core.recover import Fresh, Resume
@@ -28,14 +29,16 @@ from blizzard.core.types import (
     BatchTicket,
     Cores,
     DataFile,
+    QuarantinedBatch,
     SourceFile,
     SourceIdentity,
 )
 from blizzard.errors import BadData, BlizzardError, ConfigError, Refused
+from blizzard.run.after_ingest import Others
 from blizzard.run.discover import look_at_all
-from blizzard.run.drain import begin
+from blizzard.run.lane import begin, missed_files
 from blizzard.run.plan import plan
-from blizzard.run.ports import Ports, Quarantine, Source, StopRequest, Table
+from blizzard.run.ports import Cleaner, Ports, Quarantine, Source, StopRequest, Table
 from blizzard.run.recover import recover_without_table
 from blizzard.run.settings import RunSettings
 from blizzard.run.stream import Stream
@@ -86,14 +89,17 @@ class NothingSettled:
     def is_settled(self, position: Position) -> bool:
         return self.quarantine.is_settled(position)
 
-    def take_back(self, run_id: str) -> None:
-        del run_id
+    def take_back(self, run_id: str, table_id: str) -> None:
+        del run_id, table_id
 
     def took_in(self, position: Position, sequences: Collection[int]) -> Collection[int]:
         return self.quarantine.took_in(position, sequences)
 
     def count(self, pipeline: str | None = None, table_id: str | None = None) -> int:
         return self.quarantine.count(pipeline, table_id)
+
+    def batches(self, pipeline: str, table_id: str) -> Sequence[QuarantinedBatch]:
+        return self.quarantine.batches(pipeline, table_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,13 +128,14 @@ class NothingPutBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingTouched:
-    """In place of the cleaner: says that there is nothing left to do."""
+    """In place of the cleaner: says that there is nothing left to do. `listing`: which files are there, for a target
+    that must leave them to the others."""
 
     verb: str
+    listing: Cleaner | None = None
 
     def is_listed(self, path: str) -> bool:
-        del path
-        return False
+        return self.listing is not None and self.listing.is_listed(path)
 
     def clean(self, entry: LedgerEntry) -> OneCleaned:
         del entry
@@ -161,9 +168,18 @@ class FirstSteps:
     plan: BatchPlan | None
     backlog: tuple[int, int]  # files and stored bytes
     renews: bool
+    missed: tuple[str, ...] = ()  # files that other targets have ingested, and that are gone
 
 
-def look_ahead(ports: Ports, settings: RunSettings, table: Table | None) -> FirstSteps:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """`first` is None where the run would not begin."""
+
+    shown: dict[str, Any]
+    first: FirstSteps | None = None
+
+
+def look_ahead(ports: Ports, settings: RunSettings, table: Table | None, others: Others = ()) -> FirstSteps:
     """The first steps of `drain`, up to the first plan. They can settle the quarantine and clean source files, unless
     the ports and the cleaning prevent it."""
     if table is None:
@@ -177,7 +193,8 @@ def look_ahead(ports: Ports, settings: RunSettings, table: Table | None) -> Firs
             backlog=count_backlog(fresh.marks, listed.files),
             renews=False,
         )
-    start, discovered = begin(ports, settings, table)
+    start, discovered = begin(ports, settings, table, others)
+    missed = tuple(entry.path for entry in missed_files(start.position, discovered.listed, table, others or ()))
     position, discovered = discovered.take_up(discovered.position, settings.late)
     first = _first_plan(ports, settings, position.marks, discovered.listed, discovered.given_up, position.framing)
     return FirstSteps(
@@ -187,7 +204,8 @@ def look_ahead(ports: Ports, settings: RunSettings, table: Table | None) -> Firs
         found=discovered.found,
         plan=first,
         backlog=discovered.backlog,
-        renews=start.is_fragile or (first is None and discovered.renewal is not None),
+        renews=start.is_fragile or (first is None and (discovered.renewal is not None or bool(missed))),
+        missed=missed,
     )
 
 
@@ -205,18 +223,20 @@ Validate: TypeAlias = Callable[[FirstSteps], dict[str, Any]]
 
 
 def plan_run(
-    ports: Ports, settings: RunSettings, table: Table | None, validate: Validate | None = None
-) -> dict[str, Any]:
+    ports: Ports, settings: RunSettings, table: Table | None, validate: Validate | None = None, others: Others = ()
+) -> Preview:
     """What `drain` would do first with these, or why it would refuse to. Changes nothing. `validate` says what would
-    become of the records."""
+    become of the records. `others` are the other targets, as their logs have them."""
     quarantine, recovery = NothingSettled(quarantine=ports.quarantine), _RecoveryPath()
     if settings.cleaning is not None:
-        untouched = NothingTouched(verb=settings.cleaning.cleaner.verb)
+        cleaner = settings.cleaning.cleaner
+        untouched = NothingTouched(verb=cleaner.verb, listing=None if others == () else cleaner)
         settings = replace(settings, cleaning=replace(settings.cleaning, cleaner=untouched))
     source, stop = NothingPutBack(source=ports.source), StopBeforeWork()
-    emit = Stream(recovery.see, ports.emit)
+    ports = replace(ports, quarantine=quarantine, source=source, stop=stop, emit=Stream(recovery.see, ports.emit))
+    first = None
     try:
-        first = look_ahead(replace(ports, quarantine=quarantine, source=source, stop=stop, emit=emit), settings, table)
+        first = look_ahead(ports, settings, table, others)
     except (Refused, BadData, ConfigError) as e:
         if isinstance(e, ConfigError) and e.kind != Kind.NO_FILE_MATCHES:
             raise
@@ -224,11 +244,20 @@ def plan_run(
     else:
         shown = _shown(first) | ({} if validate is None else {"validation": validate(first)})
     settles = [{"sequence": s.sequence, "files": len(s.quarantine.pending)} for s in quarantine.unsettled]
-    return shown | {"settles": settles}
+    return Preview(shown=shown | {"settles": settles}, first=first)
 
 
 def error_shown(error: BlizzardError) -> dict[str, Any]:
     return {"exit_code": error.exit_code, "error_kind": error.kind, "error": str(error)}
+
+
+def error_of(shown: Mapping[str, Any]) -> BlizzardError | None:
+    """The error with which a run would end at once."""
+    code = shown.get("exit_code", 0)
+    if not code:
+        return None
+    branch = {BadData.exit_code: BadData, ConfigError.exit_code: ConfigError}.get(code, Refused)
+    return branch(shown["error"], kind=shown["error_kind"])
 
 
 class _RecoveryPath:
@@ -239,7 +268,7 @@ class _RecoveryPath:
             self.path = event.path
 
 
-def plan_nothing(listed: Listed) -> dict[str, Any]:
+def plan_nothing(listed: Listed) -> Preview:
     """For a source without a record and without a table: a run makes no table and ends."""
     first = FirstSteps(
         recovered=Fresh(marks=Marks(), start_from=None),
@@ -250,14 +279,16 @@ def plan_nothing(listed: Listed) -> dict[str, Any]:
         backlog=(0, 0),
         renews=False,
     )
-    return _shown(first) | {"settles": []}
+    return Preview(shown=_shown(first) | {"settles": []}, first=first)
 
 
 def _shown(first: FirstSteps) -> dict[str, Any]:
     source = first.position.marks if first.position is not None else first.recovered.marks
     files, stored_bytes = first.backlog
+    paused = None if first.position is None else first.position.paused
     return {
         "recovery": first.recovered.path,
+        "paused": None if paused is None else pause_to_json(paused),
         "creates_table": first.position is None and first.plan is not None,
         "mark": source.last_committed_file,
         "prefix_marks": dict(source.prefix_marks),
@@ -270,6 +301,7 @@ def _shown(first: FirstSteps) -> dict[str, Any]:
         "unclear_files": list(first.found.unclear),
         "held_files": dict(first.listed.held),
         "held_back": _held_before(first),
+        "missed_files": list(first.missed),
         **first.listed.left_out.shown,
         "half_deleted_files": list(first.listed.asides),
         "renewal": first.renews,

@@ -54,14 +54,18 @@ def recover(ports: Ports, settings: RunSettings, table: Table, listing: Sequence
     position = _position_before(ports, settings, table, found)
     if isinstance(found, Fresh):  # if the quarantine knows this pipeline, the table was put back from a copy
         settle(ports.quarantine, table, position, since=table.version)
-    _require_same_schema(ports, table)
+    if position.paused is None:  # else nothing is written under this schema
+        _require_same_schema(ports, table)
     if isinstance(found, Resume) and position.framing != found.position.framing:
         # The next commit holds it, so this is said once.
         before, now = found.position.framing, position.framing
         ports.emit(Noted(message=f"files that are not begun are read with source.framing {now} now, before: {before}"))
     newest = found.position if isinstance(found, Resume) else position
     ports.emit(StandsAt(newest=newest, version=position.on.delta_version))
-    return Start(found=found, position=position, renewal=_renewal(ports, settings, table, found))
+    start = Start(found=found, position=position, renewal=_renewal(ports, settings, table, found))
+    if isinstance(found, Resume) and not start.is_fragile:  # else it is committed once more, and followed then
+        ports.mirror.follow(found.position, found.version)
+    return start
 
 
 def recover_without_table(ports: Ports, settings: RunSettings) -> Fresh:
@@ -216,3 +220,12 @@ def renew_at_once(ports: Ports, settings: RunSettings, table: Table, start: Star
     # The next commit looks at what others committed after this version.
     position = replace(intent.position, on=replace(intent.position.on, delta_version=version))
     return replace(start, position=position, renewal=None)
+
+
+def stay_paused(ports: Ports, settings: RunSettings, table: Table, start: Start) -> None:
+    """Read nothing. What was pending is settled already; the position must not expire, however long the pause is."""
+    paused = start.position.paused
+    assert paused is not None
+    ports.remarks.paused(settings.pipeline, paused, ports.emit)
+    if start.renewal is not None and not ports.stop.requested():
+        renew_at_once(ports, settings, table, start)

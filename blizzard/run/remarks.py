@@ -12,6 +12,8 @@ from blizzard.core.bad import BadPolicy
 from blizzard.core.events import Emit, Noted, UnknownFields, Warned
 from blizzard.core.framing import LINES
 from blizzard.core.lists import count, some
+from blizzard.core.pause import describe_pause
+from blizzard.core.position import Paused
 from blizzard.core.reasons import told
 from blizzard.core.types import BatchResult
 from blizzard.run.reasons import Advisor
@@ -26,6 +28,11 @@ class Remarks:
     """Lives as long as the process: a run that follows has many cycles."""
 
     _said: dict[str, set[str]] = field(default_factory=dict)
+    _of_targets: dict[str, Remarks] = field(default_factory=dict)
+
+    def of(self, target: str) -> Remarks:
+        """Those about one of several targets."""
+        return self._of_targets.setdefault(target, Remarks())
 
     def _new(self, topic: str, names: Iterable[str], at_most: int = MAX_NAMES) -> list[str]:
         """Those that were not said yet, up to a limit for all of them together. They count as said."""
@@ -41,6 +48,12 @@ class Remarks:
     def refused(self, fields: Collection[str], emit: Emit) -> None:
         if new := self._new("refused", fields):
             emit(Warned(message=f"fields that cannot become columns go to {RESCUED_COLUMN}: {some(new, MAX_NAMES)}"))
+
+    def paused(self, pipeline: str, paused: Paused, emit: Emit) -> None:
+        """A run that follows looks again and again."""
+        said = f"pipeline {pipeline} is {describe_pause(paused)}: nothing is read; blizzard resume lets it go on"
+        if self._new("paused", [said], at_most=1_000):
+            emit(Noted(message=said))
 
     def about(self, result: BatchResult, policy: BadPolicy, advisor: Advisor, emit: Emit) -> None:
         self._unknown(result, emit)
@@ -69,6 +82,8 @@ class Remarks:
     def _bad(self, result: BatchResult, policy: BadPolicy, advisor: Advisor, emit: Emit) -> None:
         became = "go to quarantine" if policy.keeps_bad_records else "are dropped"
         of = result.bad + result.rows
+        if not result.slices:  # no file was read: records are replayed, and those that are still bad stay
+            became, of = "stay in quarantine", sum(f.rows for f in result.files) + result.reasons.records
         advisor = replace(advisor, has_table=True)  # after this batch there is one
         sentences = {
             repr(reason): told(reason, met, of=of, became=became, remedies=advisor.remedies(reason))

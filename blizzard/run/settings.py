@@ -13,6 +13,8 @@ from blizzard.run.reasons import Advisor
 from blizzard.schema.names import Rename
 
 COMMIT_ATTEMPTS = 8
+# When the quarantine is full: the run stops, or the oldest records leave it. Otherwise new bad records are dropped.
+BLOCK, DROP_OLDEST = "block", "drop_oldest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +28,10 @@ class RunSettings:
     exact_timestamps: bool = False  # a TIMESTAMP takes no digit beyond a microsecond
     ignores_undeclared: bool = False  # fields without a column are dropped
     settings_fingerprint: str | None = None  # of what decides what a line becomes; None: the defaults
+    transform: str | None = None  # the fingerprint of what becomes of the records; None: nothing
     framing: str | None = None  # how records lie in files that are not begun; None: as the position says
     max_quarantined: int | None = None
-    rejects_overflow: bool = False  # True: bad records beyond max_quarantined are dropped; False: the run stops
+    overflow: str = BLOCK  # what happens to bad records beyond max_quarantined
     scan_commits: int = 100
     start_from: StartFrom | None = None
     since_ms: int | None = None  # the source is listed without files that were changed before

@@ -37,6 +37,7 @@ def trial_facts(trial: Trial, schema: DeltaSchema, *, advisor: Advisor, rename: 
         "records": trial.records,
         "rows": result.rows,
         "bad": result.bad,
+        "filtered": result.filtered,
         "blank": sum(s.blank for s in result.slices),
         "files": len(result.slices),
         "read_all": trial.is_whole,

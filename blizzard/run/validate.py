@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from blizzard.core.kinds import Kind
 from blizzard.core.position import Position
 from blizzard.core.trial import Trial
 from blizzard.core.types import BatchResult
-from blizzard.run.assemble import Assembly, Opened, parse_policy
+from blizzard.errors import ConfigError
+from blizzard.run.assemble import Assembly, Opened
+from blizzard.run.layouts import parse_policy
 from blizzard.run.preview import FirstSteps
 from blizzard.run.reasons import Advisor
 from blizzard.run.trial import estimate, find_stop, trial_facts
@@ -16,6 +19,7 @@ from blizzard.schema import DeltaSchema
 from blizzard.schema.evolve import with_rescued_column
 from blizzard.schema.layout import TableLayout
 
+_RECORDS = 100_000
 _NO_COLUMNS: DeltaSchema = {"type": "struct", "fields": []}
 
 
@@ -24,6 +28,13 @@ class Validation:
     """How many lines are parsed at most; None: all of the first batch."""
 
     max_records: int | None
+
+    @classmethod
+    def asked(cls, *, validate: bool, records: int | None) -> Validation | None:
+        """As a caller says it. `records` 0: all."""
+        if not validate and records is not None:
+            raise ConfigError("--records goes with --validate", kind=Kind.USAGE)
+        return cls(max_records=(_RECORDS if records is None else records) or None) if validate else None
 
 
 def validate(

@@ -25,6 +25,7 @@ from blizzard.schema import (
     quote_name,
     show_column,
 )
+from blizzard.text.nearest import nearest_of
 
 _SPARK_WORDS = {word: name for name, word in PRIMITIVES.items()} | {
     "BYTE": "byte",
@@ -253,7 +254,7 @@ def _check_field_ends(token: _Token, path: ColumnPath, *, nested: bool) -> None:
     if token.text.upper() == "NULL":
         instead = "remove it: a column is nullable unless it is NOT NULL"
         _refuse(path, "NULL is not written out in DDL", instead, at=token)
-    instead = "only NOT NULL and COMMENT '...' may follow the type: remove it"
+    instead = "only NOT NULL and COMMENT '...' may follow the type: remove it, or put a comma before a new column"
     _refuse(path, f"{_show(token)} cannot follow here", instead, at=token)
 
 
@@ -268,7 +269,8 @@ def _parse_type(cursor: _Cursor, path: ColumnPath) -> DeltaType:
     if token.kind == "word" and word in ("ARRAY", "MAP", "STRUCT"):
         return _parse_container(word, cursor, path)
     if token.kind == "word" or word in _INSTEAD:
-        instead = f"write {_INSTEAD.get(word, _EVERY_TYPE)}"
+        near = nearest_of(word, [*_SPARK_WORDS, *_DECIMAL_WORDS, "ARRAY", "MAP", "STRUCT"])
+        instead = f"write {_INSTEAD.get(word) or ' or '.join(near) or _EVERY_TYPE}"
         _refuse(path, f"{word} is not a type blizzard can fill", instead, at=token)
     instead = f"write {quote_name(path[-1])} STRING, say, and unusual names in backticks"
     return _refuse(path, f"a type is missing before {_show(token)}", instead, at=token)

@@ -1,7 +1,8 @@
 """Controls a run while it lasts: stop, pause, resume, commit now. By signals, and through the API.
 
 SIGTERM and SIGINT stop: the first one gracefully; a second one, or the end of the grace time, gives up the batch.
-SIGUSR1 pauses and resumes. SIGUSR2 commits what is read so far.
+SIGUSR1 pauses and resumes. SIGUSR2 commits what is read so far. A pause and a resume are only noted here; the run makes
+the commit for them when its batch has ended.
 """
 
 from __future__ import annotations
@@ -9,30 +10,42 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import Enum
 from types import FrameType
 
 STOP_GRACE_S = 20.0
-_PAUSE_LOOK_S = 60.0
+
+
+class Wish(Enum):
+    """What was asked for and is not in the log yet."""
+
+    PAUSE = "pausing"
+    RESUME = "resuming"
 
 
 class RunControl:
     """Called from signal handlers and from the API's threads, so it only sets flags."""
 
+    signals: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+
     def __init__(self, grace_s: float = STOP_GRACE_S) -> None:
         self.grace_s = grace_s
         self._stops = 0
         self._first_at = 0.0
-        self._paused = False
         self._commit_now = False
+        self.wish: Wish | None = None
+        self.is_paused = False  # the log says so, as far as the run knows
         self._wake = threading.Event()
+        # Called in a signal handler, with the signal and which stop it is: 1 for the first.
+        self.hears: Callable[[signal.Signals, int], None] = lambda _, __: None
 
     # Called by the run.
 
     def requested(self) -> bool:
         """Plan nothing more."""
-        return self._stops > 0 or self._paused
+        return self._stops > 0 or self.wish is Wish.PAUSE
 
     def must_cancel(self) -> bool:
         return self._stops > 1 or (self._stops == 1 and time.monotonic() - self._first_at > self.grace_s)
@@ -48,18 +61,19 @@ class RunControl:
     def is_stopping(self) -> bool:
         return self._stops > 0
 
-    @property
-    def is_paused(self) -> bool:
-        return self._paused
-
     def wait(self, seconds: float) -> None:
         """Until this time has passed or a request has come."""
         self._wake.wait(seconds)
         self._wake.clear()
 
-    def wait_while_paused(self) -> None:
-        while self._paused and not self.is_stopping:
-            self.wait(_PAUSE_LOOK_S)
+    def look_again(self) -> None:
+        """The next wait ends at once."""
+        self._wake.set()
+
+    def has_done(self, wish: Wish) -> None:
+        """Forget it, unless something else was asked for meanwhile."""
+        if self.wish is wish:
+            self.wish = None
 
     # Called by signal handlers and the API.
 
@@ -70,11 +84,11 @@ class RunControl:
         self._wake.set()
 
     def pause(self) -> None:
-        self._paused = True
+        self.wish = Wish.PAUSE
         self._wake.set()
 
     def resume(self) -> None:
-        self._paused = False
+        self.wish = Wish.RESUME
         self._wake.set()
 
     def commit_now(self) -> None:
@@ -84,11 +98,12 @@ class RunControl:
     def handle(self, signum: int, _frame: FrameType | None) -> None:
         match signum:
             case signal.SIGUSR1:
-                self.resume() if self._paused else self.pause()
+                self.resume() if self.wish is Wish.PAUSE or (self.is_paused and self.wish is None) else self.pause()
             case signal.SIGUSR2:
                 self.commit_now()
             case _:
                 self.stop()
+                self.hears(signal.Signals(signum), self._stops)
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -96,8 +111,7 @@ class RunControl:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        signals = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
-        before = {s: signal.signal(s, self.handle) for s in signals}
+        before = {s: signal.signal(s, self.handle) for s in self.signals}
         try:
             yield
         finally:

@@ -1,7 +1,7 @@
-"""A small HTTP API beside a run, to look at it and to control it. On loopback, or with a token.
+"""A small HTTP API beside a run or a fleet, to look at it and to control it. On loopback, or with a token.
 
-What it serves is in `operation.py`. A page of another site must not reach the run through the browser of a user who
-may use the API.
+What it serves is in a `Router`. A page of another site must not reach the run through the browser of a user who may
+use the API.
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from email.message import Message
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
+from blizzard.core.events import Emit, Noted
 from blizzard.core.kinds import Kind
-from blizzard.errors import ConfigError
-from blizzard.text.json import json_text
+from blizzard.errors import BlizzardError, ConfigError
+from blizzard.service.router import Answer, NotThere, Router, View
 
-_JSON = "application/json"
 _MAX_BODY_BYTES = 64 * 1024
 _LAST_ANSWERS_S = 2.0
+_LOOKING = ("GET", "HEAD")
+_SHOWN_CHARS = 200  # of a path in an error
 # A browser must not cache our pages, guess their type, or show them in a frame, where another page could put its own
 # buttons over ours.
 _HEADERS = (
@@ -38,25 +40,6 @@ _HEADERS = (
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("Referrer-Policy", "same-origin"),  # with no-referrer a browser would hide the origin of our own forms
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    status: int = 200
-    body: bytes = b""
-    kind: str = _JSON
-    headers: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def is_good(self) -> bool:
-        return self.status < 400
-
-    @staticmethod
-    def json(value: Any, status: int = 200) -> Answer:
-        return Answer(status=status, body=json_text(value).encode() + b"\n")
-
-
-View = Callable[[], Answer]
 
 
 class _Server(ThreadingHTTPServer):
@@ -108,16 +91,14 @@ class _Server(ThreadingHTTPServer):
 class ApiServer:
     """Serves from its own threads until it is closed."""
 
-    def __init__(
-        self, address: str, *, gets: Mapping[str, View], posts: Mapping[str, View], token: str | None = None
-    ) -> None:
+    def __init__(self, address: str, router: Router, *, token: str | None = None) -> None:
         host, port = parse_address(address)
         if not _is_loopback(host) and not token:
             raise ConfigError(
                 f"the API at {address} could be reached from elsewhere: set api.token, or bind it to 127.0.0.1",
                 kind=Kind.API_TOKEN,
             )
-        handler = _handler(dict(gets), dict(posts), token)
+        handler = type("Handler", (_Handler,), {"router": router, "token": token})
         try:
             self._server = _Server((host, port), handler)
         except OSError as e:
@@ -135,6 +116,16 @@ class ApiServer:
 
     def close(self) -> None:
         self._server.end()
+
+
+@contextmanager
+def serving(address: str, router: Router, token: str | None, emit: Emit) -> Iterator[None]:
+    server = ApiServer(address, router, token=token)
+    emit(Noted(message=f"the API is at {server.url}"))
+    try:
+        yield
+    finally:
+        server.close()
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -170,14 +161,14 @@ def _refusal(method: str, headers: Message, token: str | None) -> Answer | None:
     """
     host = headers.get("Host", "")
     if token is None and not _is_loopback(_name_of(host)):
-        return Answer.json({"error": f"this API is only for this machine, and {host!r} is not its name"}, 403)
+        return Answer.error(f"this API is only for this machine, and {host!r} is not its name", 403)
     origin = headers.get("Origin")
-    if method == "POST" and origin is not None and origin not in (f"http://{host}", f"https://{host}"):
-        return Answer.json({"error": "a page of another site may not ask for this"}, 403)
+    if method not in _LOOKING and origin is not None and origin not in (f"http://{host}", f"https://{host}"):
+        return Answer.error("a page of another site may not ask for this", 403)
     if token is not None and not _knows(headers.get("Authorization", ""), token, method):
         # After Basic, a browser would repeat the POST with the password it knows, and not show our error.
-        way = 'Basic realm="blizzard: any name, the token as password"' if method == "GET" else "Bearer"
-        refused = Answer.json({"error": "a valid token is needed: Authorization: Bearer …"}, 401)
+        way = 'Basic realm="blizzard: any name, the token as password"' if method in _LOOKING else "Bearer"
+        refused = Answer.error("a valid token is needed: Authorization: Bearer …", 401)
         return replace(refused, headers=(("WWW-Authenticate", way),))
     return None
 
@@ -187,7 +178,7 @@ def _knows(authorization: str, token: str, method: str) -> bool:
     (GET), but not to act (POST): for that our page sends the token as Bearer."""
     scheme, _, sent = authorization.partition(" ")
     given = sent.strip().encode("latin-1", "replace")  # headers were decoded as latin-1: these are the bytes sent
-    if scheme.lower() == "basic" and method == "GET":
+    if scheme.lower() == "basic" and method in _LOOKING:
         try:
             given = base64.b64decode(given, validate=True).partition(b":")[2]
         except ValueError:
@@ -205,66 +196,93 @@ def _as_sent(token: str) -> list[bytes]:
     return forms
 
 
-def _handler(gets: dict[str, View], posts: dict[str, View], token: str | None) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        server_version = "blizzard"
-        sys_version = ""
-        protocol_version = "HTTP/1.1"
-        timeout = 30
+def _back(headers: Message) -> str:
+    """The path of our own page that a form was sent from."""
+    try:
+        came_from = urlsplit(headers.get("Referer", ""))
+    except ValueError:
+        return "/"
+    is_ours = came_from.scheme in ("http", "https") and came_from.netloc == headers.get("Host")
+    # Two slashes at its beginning would name another host.
+    return came_from.path if is_ours and re.fullmatch(r"/(?:[\w.~%-][\w./~%-]*)?", came_from.path) else "/"
 
-        server: _Server
 
-        def do_GET(self) -> None:
-            with self.server.answering():
-                self._serve(gets, posts)
+class _Handler(BaseHTTPRequestHandler):
+    server_version = "blizzard"
+    sys_version = ""
+    protocol_version = "HTTP/1.1"
+    timeout = 30
 
-        def do_POST(self) -> None:
-            length = self.headers.get("Content-Length", "0")
-            if (
-                re.fullmatch("[0-9]{1,9}", length)
-                and int(length) <= _MAX_BODY_BYTES
-                and "Transfer-Encoding" not in self.headers
-            ):
-                self.rfile.read(int(length))  # not used, but the next request begins after it
-            else:
-                self.close_connection = True
-            with self.server.answering():
-                self._serve(posts, gets)
+    server: _Server
+    router: Router
+    token: str | None
 
-        def _serve(self, views: dict[str, View], others: dict[str, View]) -> None:
-            path = self.path.split("?", 1)[0].rstrip("/") or "/"
-            refusal = _refusal(self.command, self.headers, token)
-            if refusal is not None:
-                self._send(refusal)
-            elif path in views:
-                self._send(self._for_a_form(self._answer(views[path])))
-            elif path in others:
-                self._send(Answer.json({"error": f"{self.command} is not for {path}"}, 405))
-            else:
-                known = sorted({*views, *others})
-                self._send(Answer.json({"error": f"there is no {path}", "paths": known}, 404))
+    def __getattr__(self, name: str) -> Callable[[], None]:
+        """`do_GET` and the like: every method is answered here, also those that no path has."""
+        if name.startswith("do_"):
+            return self._do
+        raise AttributeError(name)
 
-        def _answer(self, view: View) -> Answer:
-            try:
-                return view()
-            except Exception as e:  # a failing page must not end the run
-                return Answer.json({"error": f"{type(e).__name__}: {e}"}, 500)
+    def _do(self) -> None:
+        self._pass_body()
+        with self.server.answering():
+            self._serve()
 
-        def _for_a_form(self, answer: Answer) -> Answer:
-            """Without JavaScript, a browser that has sent a form goes back to the page."""
-            is_form = self.command == "POST" and "text/html" in self.headers.get("Accept", "")
-            return replace(answer, status=303, headers=(("Location", "/"),)) if is_form and answer.is_good else answer
+    def _pass_body(self) -> None:
+        """It is not used, but the next request begins after it."""
+        length = self.headers.get("Content-Length", "0")
+        if (
+            re.fullmatch("[0-9]{1,9}", length)
+            and int(length) <= _MAX_BODY_BYTES
+            and "Transfer-Encoding" not in self.headers
+        ):
+            self.rfile.read(int(length))
+        else:
+            self.close_connection = True
 
-        def _send(self, answer: Answer) -> None:
-            self.send_response(answer.status)
-            self.send_header("Content-Type", answer.kind)
-            self.send_header("Content-Length", str(len(answer.body)))
-            for name, value in (*_HEADERS, *answer.headers):
-                self.send_header(name, value)
-            self.end_headers()
+    def _serve(self) -> None:
+        refusal = _refusal(self.command, self.headers, self.token)
+        if refusal is not None:
+            self._send(refusal)
+            return
+        found = self.router.find(self.path)
+        route = found.routes.get("GET" if self.command == "HEAD" else self.command)
+        if route is not None:
+            self._send(self._for_a_form(_answer(route.view, found.parameters)))
+        elif found.routes:
+            refused = Answer.error(f"{self.command} is not for {self.path[:_SHOWN_CHARS]}", 405)
+            self._send(replace(refused, headers=(("Allow", found.allowed),)))
+        else:
+            self._send(Answer.error(f"there is no {self.path[:_SHOWN_CHARS]}", 404, paths=self.router.paths))
+
+    def _for_a_form(self, answer: Answer) -> Answer:
+        """Without JavaScript, a browser that has sent a form goes back to its page."""
+        is_form = self.command == "POST" and "text/html" in self.headers.get("Accept", "")
+        if not is_form or not answer.is_good:
+            return answer
+        return replace(answer, status=303, headers=(("Location", _back(self.headers)),))
+
+    def _send(self, answer: Answer) -> None:
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.kind)
+        self.send_header("Content-Length", str(len(answer.body)))
+        for name, value in (*_HEADERS, *answer.headers):
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
             self.wfile.write(answer.body)
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Requests do not belong in the run's log."""
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Requests do not belong in the run's log."""
 
-    return Handler
+
+def _answer(view: View, parameters: Mapping[str, str]) -> Answer:
+    """A failing view must not end the run."""
+    try:
+        return view(**parameters)
+    except NotThere as e:
+        return Answer.error(str(e), 404)
+    except BlizzardError as e:  # what would be told is in a table or a source that cannot be read now
+        return Answer.error(str(e), 503, kind=e.kind)
+    except Exception as e:
+        return Answer.error(f"{type(e).__name__}: {e}", 500)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from blizzard.core.events import Emit, Warned
 from blizzard.text.shown import shown
 from blizzard.text.streams import as_lines, put_err
+
+# In a fleet: the pipeline that this thread works for. What a thread of a store logs has none.
+CURRENT_PIPELINE: ContextVar[str | None] = ContextVar("CURRENT_PIPELINE", default=None)
 
 
 class ShownHandler(logging.Handler):
@@ -31,18 +35,25 @@ def others_shown() -> Iterator[None]:
 
 
 class _AsWarning(logging.Handler):
-    def __init__(self, emit: Emit) -> None:
+    def __init__(self, emit_of: Callable[[str | None], Emit]) -> None:
         super().__init__(logging.WARNING)
-        self._emit = emit
+        self._emit_of = emit_of
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._emit(Warned(message=record.getMessage()))
+        self._emit_of(CURRENT_PIPELINE.get())(Warned(message=record.getMessage()))
 
 
 @contextmanager
 def logged_as_events(emit: Emit) -> Iterator[None]:
     """Warnings that blizzard logs, such as retries of the stores, become events of the run."""
-    handler, log = _AsWarning(emit), logging.getLogger("blizzard")
+    with logged_by_pipeline(lambda _: emit):
+        yield
+
+
+@contextmanager
+def logged_by_pipeline(emit_of: Callable[[str | None], Emit]) -> Iterator[None]:
+    """The same in a fleet: they become events of the pipeline whose thread has logged them."""
+    handler, log = _AsWarning(emit_of), logging.getLogger("blizzard")
     log.addHandler(handler)
     try:
         yield

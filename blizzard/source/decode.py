@@ -28,6 +28,7 @@ __all__ = ["ByteStream", "DecodedStream", "UnreadableSource", "open_stream"]
 class DecodedStream:
     """The text of a file, and what it was read with: `encoding` is never `auto` or `utf-16` if the file has a byte."""
 
+    file: BufferedReader
     stream: ByteStream
     compression: str
     encoding: str
@@ -36,6 +37,12 @@ class DecodedStream:
     def reading(self) -> str:
         """For the position: a count of records means nothing if the file is decoded in another way."""
         return name_reading(self.encoding, self.compression)
+
+    @property
+    def stored_bytes(self) -> int:
+        """How many bytes of the file were read, as it is stored. Another thread may be reading it: that of the buffer
+        around it would have to be waited for."""
+        return self.file.raw.tell()
 
     def read(self, size: int, /) -> bytes:
         with _as_unreadable():
@@ -73,7 +80,7 @@ def _decode(file: BufferedReader, name: str, compression: str, encoding: str) ->
     if found != UTF8:
         stream = Peekable(Transcoded(stream, found))
         _check_kind(stream.peek(HEAD_BYTES), name, codec)
-    return DecodedStream(stream=stream, compression=codec, encoding=found)
+    return DecodedStream(file=file, stream=stream, compression=codec, encoding=found)
 
 
 def _codec_of(head: bytes, name: str, compression: str) -> str:

@@ -55,6 +55,17 @@ class FramedBlock(Block):
             siblings=[sibling for sibling in self.siblings if sibling[0] < self.first_line + count],
         )
 
+    def tail(self, count: int) -> Block:
+        return replace(
+            self,
+            data=super().tail(count).data,
+            lines=self.lines - count,
+            first_line=self.first_line + count,
+            starts=self.starts[count:],
+            ends=self.ends[count:],
+            siblings=[sibling for sibling in self.siblings if sibling[0] >= self.first_line + count],
+        )
+
     def originals(self, indexes: Positions) -> tuple[list[int], list[bytes]]:
         starts, ends = self.starts[indexes], self.ends[indexes]
         raws = [self.raw[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]

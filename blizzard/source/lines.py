@@ -5,7 +5,7 @@ Lines are physical: blank and bad ones count too, so a position never depends on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -65,12 +65,35 @@ class Block:
         end = int(self.newlines[count - 1]) + 1 if count else 0
         return replace(self, data=self.data[:end], lines=count, last=False)
 
+    def tail(self, count: int) -> Block:
+        """All but the first `count` lines of a block that has more."""
+        start = int(self.newlines[count - 1]) + 1 if count else 0
+        return replace(
+            self,
+            data=self.data[start:],
+            lines=self.lines - count,
+            first_line=self.first_line + count,
+            first_byte=self.first_byte + start,
+        )
+
     def originals(self, indexes: Positions) -> tuple[list[int], list[bytes]]:
         """Where these lines are in the file, and their bytes as they are there."""
         edges = np.concatenate(([-1], self.newlines, [len(self.data)]))
         starts, ends = edges[indexes] + 1, edges[indexes + 1]
         raws = [self.data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         return (starts + self.first_byte).tolist(), raws
+
+
+def split_at(blocks: Iterable[Block], lines: Iterable[int]) -> Iterator[Block]:
+    """The same lines in the same order. None of `lines` is in the middle of a block: it begins one."""
+    edges = sorted(lines)
+    for block in blocks:
+        rest = block
+        for edge in edges:
+            if rest.first_line < edge < rest.first_line + rest.lines:
+                yield rest.head(edge - rest.first_line)
+                rest = rest.tail(edge - rest.first_line)
+        yield rest
 
 
 def count_lines(data: bytes) -> int:

@@ -9,6 +9,7 @@ import os
 import stat
 from array import array
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from blizzard.core.kinds import Kind
 from blizzard.core.late import EVERYTHING, Scope
@@ -22,8 +23,10 @@ from blizzard.source.uri import SourceLocation
 from blizzard.store.aside import name_before
 from blizzard.store.local import seen_ms_of
 from blizzard.store.uri import is_local
+from blizzard.text.nearest import nearest
 
 _EMPTY_AGE_S = 60
+_LOOKED_AT = 1_000  # names, for the one that was meant
 
 
 def list_source(source: SourceLocation, scope: Scope = EVERYTHING, chosen: Chosen | None = None) -> Listing:
@@ -32,8 +35,7 @@ def list_source(source: SourceLocation, scope: Scope = EVERYTHING, chosen: Chose
     if not is_local(source.root):
         return list_bucket(source, chosen, scope)
     if not os.path.isdir(source.root):
-        what = "is not a folder" if os.path.exists(source.root) else "does not exist"
-        raise ConfigError(f"the source {source.root} {what}", kind=Kind.SOURCE_NOT_FOUND)
+        raise _no_folder(source.root)
     paths: list[str] = []
     sizes, mtimes_ns, seen_ms = array("q"), array("q"), array("q")
     asides: list[str] = []
@@ -58,6 +60,31 @@ def list_source(source: SourceLocation, scope: Scope = EVERYTHING, chosen: Chose
     except OverflowError as e:
         raise BadFile(f"{path} has a modification time that is out of range", kind=Kind.SOURCE_NOT_READABLE) from e
     return Listing(paths, sizes, mtimes_ns, seen_ms, asides, left_out.total if source.only is None else NONE_LEFT_OUT)
+
+
+def _no_folder(root: str) -> ConfigError:
+    """What is wrong with the path, found on the way to it: somebody looks for the reason in the last part of it."""
+    try:
+        os.stat(root)
+    except PermissionError as e:
+        said = f"the source {root} cannot be looked at: {e.strerror}. Ask for the right to enter its folder, or choose"
+        return ConfigError(f"{said} another source.", kind=Kind.SOURCE_NOT_READABLE)
+    except OSError:
+        missing, parent = root, os.path.dirname(root)
+        while parent != missing and not os.path.isdir(parent):
+            missing, parent = parent, os.path.dirname(parent)
+        below = "" if missing == root else f": {missing} is not there"
+        near = nearest(os.path.basename(missing), _names_in(parent), called=f"{parent.rstrip('/')}/{{}}")
+        return ConfigError(f"the source {root} does not exist{below}{near}", kind=Kind.SOURCE_NOT_FOUND)
+    return ConfigError(f"the source {root} is not a folder", kind=Kind.SOURCE_NOT_FOUND)
+
+
+def _names_in(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in islice(entries, _LOOKED_AT)]
+    except OSError:
+        return []
 
 
 def find_listed(source: SourceLocation, name: str) -> SourceFile | None:

@@ -67,8 +67,9 @@ class Sample:
                 part, chosen = some_of(chosen, self._room)  # noqa: PLW2901
                 looked_at.update(part)
                 yield from self._read_files(part)
-        unfinished, self._unfinished = self._unfinished, {}
-        yield from self._read_files(list(unfinished), unfinished)
+        while self._unfinished and self._room > 0:  # one that has no more leaves its share to the others
+            unfinished, self._unfinished = self._unfinished, {}
+            yield from self._read_files(list(unfinished), unfinished)
         if not self.records:
             # Without a record nothing can be said about the source: look at all others, one by one.
             for position in range(len(self.listing)):

@@ -98,6 +98,18 @@ def locate_source(
     )
 
 
+def identity_by_name(uri: str, pattern: str | None = None) -> SourceIdentity:
+    """What `locate_source` would probably say. Makes no request, so it takes a name like a file's for a file."""
+    path = locate(uri, what="source")
+    if _GLOB.search(path):
+        folder, pattern = _split_glob(path)
+        return SourceIdentity(root=show_uri(folder), pattern=pattern)
+    folder, _, name = path.rpartition("/")
+    if pattern is None and (suffix := suffix_of(name)) and _is_known(suffix):
+        return SourceIdentity(root=show_uri(folder or "/"), pattern=name)
+    return SourceIdentity(root=show_uri(path), pattern=DEFAULT if pattern is None else pattern_of(pattern))
+
+
 def location_of(position: Position, access: Access = NO_ACCESS) -> SourceLocation:
     """The source that a position belongs to."""
     root = locate(position.source.root, what="source")

@@ -43,6 +43,14 @@ def is_gone() -> bool:
     return False
 
 
+def has_ended() -> bool:
+    """A quick look: whether the JVM that this process has started is gone. Before there is one: no."""
+    pyspark: Any = sys.modules.get("pyspark")
+    gateway = getattr(getattr(pyspark, "SparkContext", None), "_gateway", None)
+    process = getattr(gateway, "proc", None)
+    return process is not None and process.poll() is not None
+
+
 @contextmanager
 def reported_if_gone() -> Iterator[None]:
     """If the session is dead, any error becomes the one that says so."""

@@ -10,9 +10,9 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.resources import files
@@ -24,6 +24,7 @@ from blizzard.errors import ConfigError, Temporary, connect_without_jvm
 from blizzard.spark.archive import OPTIONS, NoArchive, find_archive, java_option, jvm_for
 from blizzard.spark.gone import end_without_waiting, is_gone, keep_quiet_about_its_end, raise_if_gone
 from blizzard.spark.java import check_java_after_failure, require_java
+from blizzard.spark.jvm_output import quiet_start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,9 +48,15 @@ class Session(Protocol):
 
     def get(self) -> SparkSession: ...
 
+    @property
+    def pool(self) -> str | None:
+        """The scheduler pool of its jobs; None: the default one."""
+
 
 class GivenSession:
     """The caller's own session, already running."""
+
+    pool = None
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -63,33 +70,43 @@ class GivenSession:
 
 class LazySession:
     """The running session if there is one; else one that is started on first use and stopped at the end. So a run that
-    finds nothing new starts no JVM."""
+    finds nothing new starts no JVM. Several threads may use it."""
+
+    pool = None
 
     def __init__(self, conf: Mapping[str, str], *, with_delta: bool = False) -> None:
         """`with_delta`: a session started here has Delta's JARs, for the committer that needs them."""
         self._conf, self._with_delta = conf, with_delta
         self._session: Any = None
+        self._lock = threading.Lock()  # held while it is started
         self._owned = False
         self._starting: Future[_Started] | None = None
+        self.before_start: Callable[[], None] = lambda: None
         self.is_cold = False  # it started a JVM without the archive that `blizzard warm-up` would make
         self.startup_seconds = 0.0
 
     def begin(self) -> None:
         """Start it in the background; `get` then waits until it is up."""
-        if self._session is None and self._starting is None:
-            self._starting = Future()
-            threading.Thread(target=self._start_into, args=(self._starting,), name="blizzard-session").start()
+        if not self._lock.acquire(blocking=False):
+            return  # another thread is at it
+        try:
+            if self._session is None and self._starting is None:
+                self._starting = Future()
+                threading.Thread(target=self._start_into, args=(self._starting,), name="blizzard-session").start()
+        finally:
+            self._lock.release()
 
     def get(self) -> SparkSession:
-        if self._session is None:
-            started = time.monotonic()
-            before = signal.getsignal(signal.SIGINT)
-            starting = self._starting
-            self._take(self._start() if starting is None else starting.result())
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGINT, before)  # pyspark installs its own handler, which cancels all jobs
-            self.startup_seconds = time.monotonic() - started
-        return self._session
+        with self._lock:
+            if self._session is None:
+                started = time.monotonic()
+                before = signal.getsignal(signal.SIGINT)
+                starting, self._starting = self._starting, None  # if it fails, the next one may try again
+                self._take(self._start() if starting is None else starting.result())
+                if threading.current_thread() is threading.main_thread():
+                    signal.signal(signal.SIGINT, before)  # pyspark installs its own handler, which cancels all jobs
+                self.startup_seconds = time.monotonic() - started
+            return self._session
 
     def stop(self) -> None:
         if self._session is None and self._starting is not None and self._starting.exception() is None:
@@ -119,7 +136,35 @@ class LazySession:
             starting.set_exception(e)
 
     def _start(self) -> _Started:
+        self.before_start()
         return _start(self._conf, self._with_delta)
+
+
+class PooledSession:
+    """One pipeline's view of a session that several share: its jobs go to a pool of their own, so that Spark gives
+    each pipeline its share."""
+
+    def __init__(self, shared: Session, pool: str) -> None:
+        self._shared, self.pool = shared, pool
+
+    def begin(self) -> None:
+        self._shared.begin()
+
+    def get(self) -> SparkSession:
+        return self._shared.get()
+
+
+def fair_settings(conf: Mapping[str, str]) -> dict[str, str]:
+    """With Spark's fair scheduler, unless the user names another one. A Connect server has its own settings."""
+    return dict(conf) if is_connect(conf) else {"spark.scheduler.mode": "FAIR", **conf}
+
+
+def is_connect(conf: Mapping[str, str]) -> bool:
+    return _remote(conf) is not None
+
+
+def _remote(conf: Mapping[str, str]) -> str | None:
+    return conf.get("spark.remote") or os.environ.get("SPARK_REMOTE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +185,7 @@ def _start(conf: Mapping[str, str], with_delta: bool) -> _Started:
     if "DATABRICKS_RUNTIME_VERSION" in os.environ:
         # The runtime has started Spark for the whole cluster: use it as it is, and never stop it.
         return _Started(session=SparkSession.builder.getOrCreate(), is_owned=False)
-    remote = conf.get("spark.remote") or os.environ.get("SPARK_REMOTE")
+    remote = _remote(conf)
     if remote is not None:
         return _Started(session=_connect(remote, conf, with_delta), is_owned=True)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started the JVM already
@@ -159,10 +204,12 @@ def _start(conf: Mapping[str, str], with_delta: bool) -> _Started:
         builder = _with_delta(builder, conf)
     for key, value in settings.items():
         builder = builder.config(key, value)
+    is_quiet = not submitted and _is_local(conf.get("spark.master")) and OPTIONS not in conf
     try:
         if not submitted:
             threading.Thread(target=_import_for_the_first_job, name="blizzard-imports").start()
-        session = builder.getOrCreate()
+        with quiet_start(builder) if is_quiet else nullcontext():
+            session = builder.getOrCreate()
         if not submitted:
             keep_quiet_about_its_end(session)
             end_without_waiting(session)

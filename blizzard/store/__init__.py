@@ -14,7 +14,7 @@ from blizzard.store.uri import is_local
 from blizzard.text.redaction import learn_named
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=1024)  # a fleet has three for each pipeline
 def open_store(root: str, access: Access = NO_ACCESS) -> Store:
     """The same store for the same root, so connections are kept. Makes no request."""
     if is_local(root):

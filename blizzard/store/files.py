@@ -39,6 +39,15 @@ class Sink(Protocol):
     def abort(self) -> None: ...
 
 
+class Folder(Protocol):
+    """Where files are written."""
+
+    def create(self, name: str) -> Sink: ...
+
+    def sync(self, *names: str) -> None:
+        """Force files and folders onto the disk. Object stores need nothing: they answer only when they have them."""
+
+
 class Page(NamedTuple):
     """A part of a listing. `folders` only with a delimiter; `is_last`: no page follows."""
 
@@ -52,7 +61,7 @@ class Pages(Protocol):
         """The names that begin with `prefix` and sort after `after`, in the store's order."""
 
 
-class Store(Protocol):
+class Store(Folder, Protocol):
     @property
     def root(self) -> str: ...
 
@@ -87,8 +96,6 @@ class Store(Protocol):
     def prefetch(self, pieces: Sequence[Slice]) -> None:
         """These are read next; their beginnings may be fetched already."""
 
-    def create(self, name: str) -> Sink: ...
-
     def put(self, name: str, content: bytes) -> None:
         """Write a small file, whole or not at all. Replaces an old one."""
 
@@ -106,9 +113,6 @@ class Store(Protocol):
 
     def delete_version(self, file: SourceFile) -> bool:
         """Only if it is still the file that was looked at; otherwise FileChanged, and nothing is deleted."""
-
-    def sync(self, *names: str) -> None:
-        """Force files and folders onto the disk. Object stores need nothing: they answer only when they have them."""
 
     def make_root(self) -> None: ...
 

@@ -20,6 +20,7 @@ class RangeStream(io.RawIOBase):
         self._current: memoryview = memoryview(b"")
         self._ahead: Future[bytes] | None = first
         self._asked = first_range_end(size_bytes) if first is not None else 0
+        self._position = 0
 
     def readable(self) -> bool:
         return True
@@ -30,7 +31,11 @@ class RangeStream(io.RawIOBase):
         count = min(len(buffer), len(self._current))
         buffer[:count] = self._current[:count]
         self._current = self._current[count:]
+        self._position += count
         return count
+
+    def tell(self) -> int:
+        return self._position
 
     def _next_range(self) -> bytes:
         ahead = self._ahead or self._ask()

@@ -13,10 +13,11 @@ from functools import partial
 from typing import TypeAlias
 
 from blizzard.source.lines import Block
-from blizzard.tasks.parse import RecordParser
-from blizzard.tasks.parsed import ParsedBlock
+from blizzard.tasks.parsings import ParsedBlocks
 
-Parse: TypeAlias = Callable[[], ParsedBlock]
+Parse: TypeAlias = Callable[[], ParsedBlocks]
+# Of one thread.
+ParseBlock: TypeAlias = Callable[[Block], ParsedBlocks]
 
 
 class ReadAhead:
@@ -25,7 +26,7 @@ class ReadAhead:
     def __init__(
         self,
         blocks: Iterator[Block],
-        parsers: Sequence[RecordParser],
+        parsers: Sequence[ParseBlock],
         *,
         is_wanted: Callable[[Block], bool],
         max_bytes: int,
@@ -84,7 +85,7 @@ class ReadAhead:
         if error is not None:
             raise error
 
-    def _rows_of(self, ahead: _Ahead) -> ParsedBlock:
+    def _rows_of(self, ahead: _Ahead) -> ParsedBlocks:
         """If no thread has begun with the block, this one parses it. If another one is at it, this one parses blocks
         that come later, as long as there are any."""
         with self._changed:
@@ -92,7 +93,7 @@ class ReadAhead:
             if is_ours:
                 self._unparsed.remove(ahead)
         if is_ours:
-            return parse_block(self._own_parser, ahead.block)
+            return self._own_parser(ahead.block)
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: ahead.is_done or self._may_parse())
@@ -136,7 +137,7 @@ class ReadAhead:
             self._unparsed.append(ahead)
         self._changed.notify_all()
 
-    def _parse_all(self, parser: RecordParser) -> None:
+    def _parse_all(self, parser: ParseBlock) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._is_over() or self._may_parse())
@@ -145,16 +146,16 @@ class ReadAhead:
                 ahead = self._unparsed.popleft()
             self._parse(parser, ahead)
 
-    def _parse(self, parser: RecordParser, ahead: _Ahead) -> None:
+    def _parse(self, parser: ParseBlock, ahead: _Ahead) -> None:
         parsed, error = None, None
         try:
-            parsed = parse_block(parser, ahead.block)
+            parsed = parser(ahead.block)
         except BaseException as e:
             error = e
         with self._changed:
             ahead.parsed, ahead.error = parsed, error
             if parsed is not None and not ahead.is_forgotten:
-                ahead.parsed_bytes = parsed.table.nbytes
+                ahead.parsed_bytes = sum(block.table.nbytes for block in parsed.values())
                 self._parsed_bytes += ahead.parsed_bytes
             self._changed.notify_all()
 
@@ -173,14 +174,10 @@ class _Ahead:
     def __init__(self, block: Block, *, is_wanted: bool) -> None:
         self.block, self.is_wanted = block, is_wanted
         self.is_forgotten = False
-        self.parsed: ParsedBlock | None = None
+        self.parsed: ParsedBlocks | None = None
         self.parsed_bytes = 0
         self.error: BaseException | None = None
 
     @property
     def is_done(self) -> bool:
         return self.parsed is not None or self.error is not None
-
-
-def parse_block(parser: RecordParser, block: Block) -> ParsedBlock:
-    return parser.parse(block.data, first_of_file=block.first_line == 0)

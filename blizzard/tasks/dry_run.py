@@ -23,6 +23,7 @@ from blizzard.tasks.parse import ParserMissing, RecordParser
 from blizzard.tasks.partitioned import RowWriter
 from blizzard.tasks.quarantine import BadRow, BadRows, BadRowWriter
 from blizzard.tasks.spec import TaskSpec
+from blizzard.tasks.target import Target
 from blizzard.tasks.task import run_task
 
 # More files say little more, and each costs a request to the store.
@@ -97,12 +98,12 @@ class _NothingWritten:
     found: _Found
     keeps: int
 
-    def open(self, spec: TaskSpec, ticket: BatchTicket, part: str) -> tuple[RowWriter, BadRowWriter]:
-        del spec, ticket, part
-        return _CountedRows(self.found, self.keeps - len(self.found.rows)), _NoQuarantine()
+    def open(self, targets: Sequence[Target], part: str) -> Sequence[tuple[RowWriter, BadRowWriter]]:
+        del part
+        return [(_CountedRows(self.found, self.keeps - len(self.found.rows)), _NoQuarantine()) for _ in targets]
 
-    def end_marker(self, spec: TaskSpec, ticket: BatchTicket) -> None:
-        del spec, ticket
+    def end_marker(self, target: Target) -> None:
+        del target
 
 
 def read_without_writing(spec: TaskSpec, slices: Sequence[Slice], *, max_records: int | None, rows: int) -> Trial:
@@ -153,7 +154,7 @@ def _speed(reports: Sequence[TaskReport], seconds: float) -> float | None:
 def _warm_up(spec: TaskSpec) -> None:
     """The first parser of a process loads its library, and pandas with it. That says nothing about its speed."""
     with suppress(ParserMissing):  # the task reports it
-        RecordParser(spec.layout.record_schema, spec.parsing, spec.parser).parse(b"{}\n{}\n", first_of_file=False)
+        RecordParser(spec.record_schema, spec.parsing, spec.parser).parse(b"{}\n{}\n", first_of_file=False)
 
 
 def _read_shares(

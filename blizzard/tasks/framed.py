@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 from blizzard.core.compression import encoding_in
 from blizzard.core.framing import LINES, UTF8
@@ -16,30 +17,32 @@ from blizzard.tasks.spec import TaskSpec
 
 
 @contextmanager
-def open_piece(spec: TaskSpec, piece: Slice) -> Iterator[DecodedStream]:
-    """In the encoding that its first records were read in, if records of it were read before."""
-    encoding = encoding_in(piece.encoding) if piece.from_record else spec.encoding
+def open_piece(spec: TaskSpec, piece: Slice, begun: int | None = None) -> Iterator[DecodedStream]:
+    """In the encoding that its first records were read in, if records of it were read before. `begun` is how many, if
+    there may be more than the slice leaves out: another target has them."""
+    begun = piece.from_record if begun is None else begun
+    encoding = encoding_in(piece.encoding) if begun else spec.encoding
     with ExitStack() as opened:
         try:
             stream = opened.enter_context(open_stream(spec.source, piece, spec.compression, encoding))
         except UnreadableSource as e:
-            if e.kind != Kind.WRONG_ENCODING or not piece.from_record or piece.encoding != UTF8:
+            if e.kind != Kind.WRONG_ENCODING or not begun or piece.encoding != UTF8:
                 raise
             # The setting alone would not help: it is for files that are not begun.
             raise UnreadableSource(
                 e.kind,
-                f"{e}, and begin it again, because its first {piece.from_record} records were read as {piece.encoding}"
+                f"{e}, and begin it again, because its first {begun} records were read as {piece.encoding}"
                 f" by an older release, all of them bad: {_begin_again(piece)}",
             ) from e
         yield stream
 
 
-def check_reading(stream: DecodedStream, piece: Slice) -> None:
+def check_reading(stream: DecodedStream, piece: Slice, begun: int) -> None:
     """Raises if the records that are committed were counted in a text that was decoded in another way."""
-    if piece.from_record and stream.reading != piece.encoding:
+    if begun and stream.reading != piece.encoding:
         raise UnreadableSource(
             Kind.WRONG_COMPRESSION,
-            f"its first {piece.from_record} records were read as {piece.encoding}, and now it is {stream.reading}: an"
+            f"its first {begun} records were read as {piece.encoding}, and now it is {stream.reading}: an"
             f" older release took its bytes for lines, all of them bad. To read it from its beginning:"
             f" {_begin_again(piece)}",
         )
@@ -49,9 +52,17 @@ def _begin_again(piece: Slice) -> str:
     return f"blizzard checkpoint reset --file {shlex.quote(piece.path)} --from-record 0 --yes"
 
 
-def records_of(spec: TaskSpec, stream: ByteStream, piece: Slice) -> Records:
-    columns = wrapper_columns(spec.layout.record_schema)
-    return open_records(stream, piece.framing, block_bytes=spec.block_bytes, columns=columns)
+def with_all_wrappers(specs: Mapping[str, TaskSpec]) -> dict[str, TaskSpec]:
+    """The specs of all targets of a run, each with the columns of the others: whoever takes part in a read, and whoever
+    does not, `auto` sees the same records in a file."""
+    names = tuple(sorted({name for spec in specs.values() for name in wrapper_columns(spec.record_schema)}))
+    return {name: replace(spec, wrapper_columns=names) for name, spec in specs.items()}
+
+
+def records_of(specs: Sequence[TaskSpec], stream: ByteStream, piece: Slice) -> Records:
+    """A key that is a column of one of the targets is not unwrapped by `auto`."""
+    columns = [name for spec in specs for name in (*wrapper_columns(spec.record_schema), *spec.wrapper_columns)]
+    return open_records(stream, piece.framing, block_bytes=specs[0].block_bytes, columns=columns)
 
 
 def counted_in(framing: str) -> str:

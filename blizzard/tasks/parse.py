@@ -19,10 +19,9 @@ from blizzard.errors import SchemaError
 from blizzard.schema import ColumnPath, DeltaSchema, show_column
 from blizzard.schema.arrow import to_arrow
 from blizzard.schema.evolve import observe
-from blizzard.source.lines import Positions
 from blizzard.tasks.arrow_reader import ArrowReader, ReferenceOnly
 from blizzard.tasks.native_reader import NativeReader
-from blizzard.tasks.parsed import BadLine, FastBlock, ParsedBlock, Span
+from blizzard.tasks.parsed import NO_LINES, BadLine, FastBlock, ParsedBlock, Span
 from blizzard.tasks.policy import RESCUED_COLUMN, ParsePolicy, Unknown
 from blizzard.tasks.records import Record, RecordReader
 from blizzard.tasks.syntax import LineError
@@ -67,7 +66,7 @@ class RecordParser:
         bom = _BOM if first_of_file and data.startswith(_BOM) else b""
         content = data[len(bom) :]
         if bom and not content:
-            return ParsedBlock(table=self._schema.empty_table(), lines=1, blank=1, bad=(), row_lines=_NO_ROWS)
+            return ParsedBlock(table=self._schema.empty_table(), lines=1, blank=1, bad=(), row_lines=NO_LINES)
         fast = self._fast.read(content)
         self._compare(content, fast)
         judged = _Judged(self._reference, self._policy.unknown is Unknown.REPORT)
@@ -87,7 +86,7 @@ class RecordParser:
             table = together if np.all(order[:-1] < order[1:]) else together.take(pa.array(order))
             row_lines = indexes[order]
         elif row_lines is None and table.num_rows < fast.lines:
-            row_lines = _NO_ROWS
+            row_lines = NO_LINES
         return ParsedBlock(
             table=table,
             lines=fast.lines,
@@ -120,9 +119,6 @@ class RecordParser:
         for span in ReferenceOnly(self._schema).read(content).doubtful:
             again.read(content, span, b"")
         judged.found = again.found
-
-
-_NO_ROWS: Positions = np.empty(0, np.int64)
 
 
 class _Judged:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from blizzard.core.kinds import LineKind
@@ -16,6 +17,7 @@ from blizzard.source.lines import Positions
 
 # The number of a line in its block, where it starts and where it ends.
 Span: TypeAlias = tuple[int, int, int]
+NO_LINES: Positions = np.empty(0, np.int64)
 
 
 class BadLine(NamedTuple):  # made in a quarter of the time of a frozen dataclass, and there may be very many
@@ -54,9 +56,9 @@ class FastBlock:
 class ParsedBlock:
     """The good records in line order, and what became of the other lines.
 
-    `row_lines` is the line of each row, counted from 0, or None where row i is line i. `undeclared` counts the values
-    of good records that have no column; `observed` is what they held, if the policy asks for it. `doubtful` lines were
-    left to the reference."""
+    `row_lines` is the line of each row, counted from 0, or None where row i is line i. `filtered` are the lines, in
+    order, that the target does not want. `undeclared` counts the values of good records that have no column; `observed`
+    is what they held, if the policy asks for it. `doubtful` lines were left to the reference."""
 
     table: pa.Table
     lines: int
@@ -67,3 +69,8 @@ class ParsedBlock:
     cut_times: Tally = NOTHING
     doubtful: int = 0
     observed: Observations | None = None
+    filtered: Positions = field(default_factory=lambda: NO_LINES, compare=False)
+
+    @property
+    def lines_of_rows(self) -> Positions:
+        return np.arange(self.table.num_rows) if self.row_lines is None else self.row_lines

@@ -15,7 +15,7 @@ import pyarrow as pa
 from blizzard.core.types import DataFile
 from blizzard.schema.arrow import to_arrow
 from blizzard.schema.layout import TableLayout
-from blizzard.store.files import Store
+from blizzard.store.files import Folder
 from blizzard.tasks.partitions import PartitionValues, split_rows
 from blizzard.tasks.stats import indexed_leaves
 from blizzard.tasks.write import ParquetRoller, about_parquet_bytes, row_group_bytes, sync_folders
@@ -38,7 +38,7 @@ class RowWriter(Protocol):
 def open_writer(
     layout: TableLayout,
     *,
-    store: Store,
+    store: Folder,
     name_prefix: str,
     indexed_columns: int,
     target_bytes: int,
@@ -73,7 +73,7 @@ class PartitionedWriter:
         make_roller: Callable[..., ParquetRoller],
         *,
         partition_by: tuple[str, ...],
-        store: Store,
+        store: Folder,
         name_prefix: str,
         group_bytes: int,
         max_open: int,

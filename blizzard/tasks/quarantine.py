@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from blizzard.core.overflow import batch_name
 from blizzard.core.types import DataFile, Slice
 from blizzard.schema import DeltaSchema
 from blizzard.schema.arrow import to_arrow
@@ -103,10 +104,12 @@ class Selection:
     table_id: str | None = None
     source_file: str | None = None
     error_kind: str | None = None
+    but_not: str | None = None  # none of this kind
     from_sequence: int | None = None
     through_sequence: int | None = None
     before: datetime | None = None  # only those that came into quarantine before this
     complete: bool = False  # only those whose bytes are all there
+    batches: tuple[str, ...] | None = None  # only those of these batches, by the names that `batch_name` gives
     # Orphans are of a batch that is no longer part of the table's history. True: only them; False: all others; None:
     # both.
     orphaned: bool | None = False
@@ -114,13 +117,17 @@ class Selection:
     @property
     def columns(self) -> tuple[str, ...]:
         flags = (("complete",) if self.complete else ()) + (("orphaned",) if self.orphaned is not None else ())
-        return tuple(dict.fromkeys(name for name, _, _ in self._conditions())) + flags
+        of_batch = () if self.batches is None else ("batch_id", "sequence")
+        return tuple(dict.fromkeys([*(name for name, _, _ in self._conditions()), *of_batch])) + flags
 
     @property
     def predicate(self) -> str | None:
         """For DELETE. None: every record."""
         parts = ["complete"] if self.complete else []
         parts += [f"{name} {operator} {literal(value)}" for name, operator, value in self._conditions()]
+        if self.batches is not None:
+            name = f"coalesce(batch_id, concat({literal(batch_name(None, ''))}, CAST(sequence AS VARCHAR)))"
+            parts.append(f"{name} IN ({', '.join(map(literal, self.batches))})" if self.batches else "false")
         if self.orphaned is not None:
             parts.append("orphaned IS TRUE" if self.orphaned else "orphaned IS NOT TRUE")
         return " AND ".join(parts) or None
@@ -130,8 +137,9 @@ class Selection:
         if self.orphaned is not None:
             mask = pc.and_(mask, pc.equal(pc.fill_null(rows["orphaned"], False), pa.scalar(self.orphaned)))
         for name, operator, value in self._conditions():
-            compare = {"=": pc.equal, ">=": pc.greater_equal, "<=": pc.less_equal, "<": pc.less}[operator]
-            mask = pc.and_(mask, compare(rows[name], pa.scalar(value, ARROW_SCHEMA.field(name).type)))
+            mask = pc.and_(mask, _COMPARE[operator](rows[name], pa.scalar(value, ARROW_SCHEMA.field(name).type)))
+        if self.batches is not None:
+            mask = pc.and_(mask, pc.is_in(batch_names(rows), value_set=pa.array(self.batches, pa.string())))
         return mask
 
     def _conditions(self) -> list[tuple[str, str, Any]]:
@@ -140,11 +148,21 @@ class Selection:
             ("table_id", "=", self.table_id),
             ("source_file", "=", self.source_file),
             ("error_kind", "=", self.error_kind),
+            ("error_kind", "<>", self.but_not),
             ("sequence", ">=", self.from_sequence),
             ("sequence", "<=", self.through_sequence),
             ("quarantined_at", "<", self.before),
         ]
         return [condition for condition in conditions if condition[2] is not None]
+
+
+_COMPARE = {"=": pc.equal, "<>": pc.not_equal, ">=": pc.greater_equal, "<=": pc.less_equal, "<": pc.less}
+
+
+def batch_names(rows: pa.Table) -> Any:
+    """`batch_name` of each row."""
+    by_sequence = pc.binary_join_element_wise(batch_name(None, ""), pc.cast(rows["sequence"], pa.string()), "")
+    return pc.coalesce(rows["batch_id"], by_sequence)
 
 
 def literal(value: Any) -> str:
@@ -305,11 +323,11 @@ def read_footer(store: Store, name: str) -> DataFile:
     )
 
 
-_COUNTED_BY = ("pipeline", "table_id")
+_COUNTED_BY = ("pipeline", "table_id", "sequence", "batch_id")
 
 
 def _stats(footer: pq.FileMetaData) -> dict[str, Any]:
-    """Enough to count the records of one pipeline and table without opening the file."""
+    """Enough to count the records of one pipeline, table and batch without opening the file."""
     stats: dict[str, Any] = {"numRecords": footer.num_rows}
     found = {name: _column_stats(footer, name) for name in (*_COUNTED_BY, "orphaned")}
     ends = {name: ends for name in _COUNTED_BY if (ends := found[name][0]) is not None}
@@ -320,7 +338,7 @@ def _stats(footer: pq.FileMetaData) -> dict[str, Any]:
     return stats
 
 
-def _column_stats(footer: pq.FileMetaData, name: str) -> tuple[tuple[str, str] | None, int | None]:
+def _column_stats(footer: pq.FileMetaData, name: str) -> tuple[tuple[Any, Any] | None, int | None]:
     """Smallest and largest value, and how often it is null; None if the footer does not say."""
     if name not in footer.schema.names or not footer.num_row_groups:
         return None, None

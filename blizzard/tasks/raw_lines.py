@@ -1,16 +1,32 @@
-"""The text of each line of a block, as one column. Made from the block's own bytes, without a step for each line."""
+"""The bytes of several blocks as one, and the text of each line as one column, without a step for each line."""
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from blizzard.source.lines import Positions, newline_positions
+from blizzard.source.lines import Block, Positions, newline_positions
 
 # Offsets of a STRING column are 32 bits. A record is never longer than this (`limits.max_record_bytes`).
 _MOST_BYTES = 2**31 - 1
+
+
+def join_blocks(blocks: Iterable[Block]) -> bytes:
+    """Blocks of different files as one block of whole lines."""
+    parts = []
+    for block in blocks:
+        parts.append(_without_bom(block))
+        if not block.data.endswith(b"\n"):
+            parts.append(b"\n")
+    return b"".join(parts)
+
+
+def _without_bom(block: Block) -> bytes:
+    return block.data.removeprefix(BOM_UTF8) if block.first_line == 0 else block.data
 
 
 def line_texts(data: bytes, lines: Positions | None, *, most_bytes: int = _MOST_BYTES) -> Any:

@@ -8,12 +8,22 @@ from blizzard.core.bad import BadPolicy
 from blizzard.schema import DeltaSchema
 from blizzard.schema.evolve import has_rescued_column
 from blizzard.schema.layout import TableLayout
+from blizzard.schema.where_tree import Where
 from blizzard.store import open_store
 from blizzard.store.access import NO_ACCESS, Access
 from blizzard.store.files import Store
 from blizzard.tasks.policy import ParsePolicy, Unknown
+from blizzard.tasks.transform_code import Transform
 
 _BLOCK_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Which records one target of the pipeline takes. `parsing`: how that target reads them."""
+
+    where: Where | None  # None: all
+    parsing: ParsePolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +47,14 @@ class TaskSpec:
     source_access: Access = NO_ACCESS
     table_access: Access = NO_ACCESS
     quarantine_access: Access | None = None  # None: the same as for the table
+    transform: Transform | None = None  # what becomes of the records before they are rows
+    # Of the other targets of the pipeline: all of them must see the same records in a file, also alone.
+    wrapper_columns: tuple[str, ...] = ()
+    where: Where | None = None  # which records are for this target; None: all
+    # For the first target alone: those of all configured targets, also of targets that this task does not write. What
+    # none of them takes is counted, and kept in this target's quarantine or dropped.
+    routes: tuple[Route, ...] = ()
+    unrouted: str = "drop"  # or quarantine
 
     def with_schema(self, schema: DeltaSchema) -> TaskSpec:
         """The same task for the table as it is now. Where it has `_rescued_data`, what has no column goes there."""
@@ -44,6 +62,11 @@ class TaskSpec:
         return replace(
             self, layout=self.layout.with_schema(schema), parsing=replace(self.parsing, keeps_rest=keeps_rest)
         )
+
+    @property
+    def record_schema(self) -> DeltaSchema:
+        """The schema that lines are parsed under."""
+        return self.layout.record_schema if self.transform is None else self.transform.reads
 
     @property
     def source(self) -> Store:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from blizzard.core.types import DataFile
 from blizzard.faults import reach
-from blizzard.store.files import Sink, Store
+from blizzard.store.files import Folder, Sink
 from blizzard.tasks.partitions import PartitionValues, partition_folder
 from blizzard.tasks.stats import FOOTER_TEXT_BYTES, Leaf, LongTexts, file_stats
 
@@ -49,7 +49,7 @@ class ParquetRoller:
     def __init__(
         self,
         *,
-        store: Store,
+        store: Folder,
         name_prefix: str,
         schema: pa.Schema,
         leaves: Sequence[Leaf],
@@ -135,7 +135,7 @@ class ParquetRoller:
         self._open = None
 
 
-def sync_folders(store: Store, files: Sequence[DataFile]) -> None:
+def sync_folders(store: Folder, files: Sequence[DataFile]) -> None:
     """Force the names of these files, and of every folder on the way to them, onto the disk."""
     folders = {""}
     for folder in {os.path.dirname(file.path) for file in files}:
@@ -146,7 +146,7 @@ def sync_folders(store: Store, files: Sequence[DataFile]) -> None:
 
 
 class _OpenFile:
-    def __init__(self, store: Store, name: str, schema: pa.Schema, codec: str, dictionary: list[str]) -> None:
+    def __init__(self, store: Folder, name: str, schema: pa.Schema, codec: str, dictionary: list[str]) -> None:
         self._name = name
         self._footers: list[pq.FileMetaData] = []
         self._nulls: dict[tuple[str, ...], int] = {}

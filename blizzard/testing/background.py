@@ -29,13 +29,17 @@ class MemoryPending(Generic[Result]):
         self._outcome: Result | Exception | None = None
 
     def run(self) -> None:
-        if self._before is not None:
-            self._before.run()  # in the order they were given, as on one thread
-        if self._outcome is None:
-            try:
-                self._outcome = self._commit()
-            except Exception as e:  # not a Crash: the process has died
-                self._outcome = e
+        if self._outcome is not None:
+            return
+        # In the order they were given, as on one thread. What has run is let go: a run may have thousands of commits,
+        # and a call for each of them would be deeper than Python allows.
+        before, self._before = self._before, None
+        if before is not None:
+            before.run()
+        try:
+            self._outcome = self._commit()
+        except Exception as e:  # not a Crash: the process has died
+            self._outcome = e
 
     def done(self) -> bool:
         return self._outcome is not None

@@ -32,6 +32,7 @@ from blizzard.core.types import (
     BatchTicket,
     Budget,
     DataFile,
+    QuarantinedBatch,
     Slice,
     SliceReport,
     SourceFile,
@@ -62,6 +63,13 @@ def no_fault(_step: str) -> None:
 Fault = Callable[[str], None]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadBatch:
+    batch_id: str
+    sequence: int
+    lines: tuple[str, ...]
+
+
 @dataclass
 class World:
     """What outlives a process: source files, Parquet, the quarantine, the log and the clock."""
@@ -69,13 +77,18 @@ class World:
     sources: dict[str, list[Line]] = field(default_factory=dict)
     parquet: dict[str, list[int]] = field(default_factory=dict)
     bad_parquet: dict[str, list[str]] = field(default_factory=dict)
-    quarantine: list[str] = field(default_factory=list)
+    bad_batches: list[BadBatch] = field(default_factory=list)  # what the quarantine holds, in the order it came
     quarantine_txn: int = 0
     quarantine_head: int = 0
     log: list[tuple[CommitFacts, tuple[str, ...]]] = field(default_factory=list)
     names: int = 0
     clock_ms: int = 1_000
     seen_ms: dict[str, int] = field(default_factory=dict)  # of each source file, when it became visible
+    table_id: str = "memory"
+
+    @property
+    def quarantine(self) -> list[str]:
+        return [line for batch in self.bad_batches for line in batch.lines]
 
     def rows(self) -> list[int]:
         return [row for _, adds in self.log for path in adds for row in self.parquet[path]]
@@ -145,13 +158,14 @@ class MemorySource:
 class MemoryTable:
     """A handle on the log at one version. `append` conflicts exactly as delta-rs does: only on the fence."""
 
-    table_id = "memory"
+    root = "mem:///table"
     schema_fingerprint = "fingerprint"
     txn_retention_ms = None
 
     def __init__(self, world: World, fault: Fault) -> None:
         self.schema: DeltaSchema = {"type": "struct", "fields": []}
         self._world, self._fault = world, fault
+        self.table_id = world.table_id
         self.version = len(world.log) - 1
 
     def refresh(self) -> None:
@@ -261,14 +275,21 @@ class MemoryQuarantine:
                 self.fault("before_settle")
                 if self._facts() != seen:
                     raise ConflictError("Concurrent transaction failed")
-                for name in position.quarantine.pending:
-                    self.world.quarantine += self.world.bad_parquet[name]
+                self.change(position)
                 self.world.quarantine_txn, head = position.sequence, position.quarantine.head
                 self.world.quarantine_head = head_number(None if head is None else head.batch_id)
                 self.fault("after_settle")
             except ConflictError:
                 continue
         raise Temporary("the quarantine table does not answer", kind=Kind.QUARANTINE_FAILED)
+
+    def change(self, position: Position) -> None:
+        """What this position says, in one commit: some batches leave, its own comes in."""
+        named = position.quarantine
+        kept = [batch for batch in self.world.bad_batches if batch.batch_id not in named.dropped]
+        lines = tuple(line for name in named.pending for line in self.world.bad_parquet[name])
+        new = [BadBatch(batch_id=position.batch_id, sequence=position.sequence, lines=lines)] if lines else []
+        self.world.bad_batches = kept + new
 
     def _facts(self) -> QuarantineFacts:
         return QuarantineFacts(table_id="q", sequence=self.world.quarantine_txn, head=self.world.quarantine_head)
@@ -279,8 +300,8 @@ class MemoryQuarantine:
     def check_pending(self, position: Position) -> None:
         self.is_settled(position)
 
-    def take_back(self, run_id: str) -> None:
-        del run_id
+    def take_back(self, run_id: str, table_id: str) -> None:
+        del run_id, table_id
 
     def took_in(self, position: Position, sequences: Collection[int]) -> Collection[int]:
         del position
@@ -289,6 +310,13 @@ class MemoryQuarantine:
     def count(self, pipeline: str | None = None, table_id: str | None = None) -> int:
         del pipeline, table_id
         return len(self.world.quarantine)
+
+    def batches(self, pipeline: str, table_id: str) -> Sequence[QuarantinedBatch]:
+        del pipeline, table_id
+        return [
+            QuarantinedBatch(name=batch.batch_id, sequence=batch.sequence, rows=len(batch.lines))
+            for batch in self.world.bad_batches
+        ]
 
 
 # How many lines of a slice an attempt takes, given how many are left. A task takes at least one.

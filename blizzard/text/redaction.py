@@ -25,9 +25,9 @@ _ASSIGNED = re.compile(
     r"|\bAccountKey|\bSharedAccessSignature)(?P<equals>\s*=\s*)(?P<value>\"[^\"]*\"|'[^']*'|[^\s'\",;]+)"
 )
 _ALWAYS_SECRET = ("AccountKey", "SharedAccessSignature")
-_OF_STORES = ("AWS_", "AZURE_", "GOOGLE_")
+_OF_STORES = ("AWS_", "AZURE_", "GOOGLE_", "PGPASSWORD")
 _QUERY = (
-    r"sig|sas|signature|token|access_token|id_token|auth|password|passwd|pwd|secret|client_secret|key|api_?key|access_key"
+    r"sig|sas|signature|token|access_token|id_token|auth|(?:ssl)?password|passwd|pwd|secret|client_secret|key|api_?key|access_key"
     r"|account_key|awsaccesskeyid|x-amz-[a-z-]+|x-goog-[a-z-]+"
 )
 _PARAMETER = re.compile(rf"(?i)((?:[?&;]|%3F|%26|%3B)(?:{_QUERY})(?:=|%3D))(?:(?!%26|%3B)[^&;\s'\"])+")
@@ -83,7 +83,9 @@ def learn_uri(text: str) -> None:
     scheme, found, rest = text.partition("://")
     authority, at, _ = rest.rpartition("@")
     if found and at and not scheme.lower().startswith(("abfs", "wasb")):
-        learn(authority.partition(":")[2])
+        password = authority.partition(":")[2]
+        learn(password)
+        learn(unquote(password))  # as a driver of a database shows it
     for part in re.split(r"[?&;]", text)[1:]:
         name, equals, value = part.partition("=")
         if equals and re.fullmatch(_QUERY, name, re.IGNORECASE):
@@ -92,9 +94,9 @@ def learn_uri(text: str) -> None:
 
 def learn_arguments(arguments: Sequence[str]) -> None:
     """Called before the arguments are parsed: an error of the parser may repeat them."""
-    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=False):
         name, value = _assignment(word)
-        learn_uri(word if value is None else value)
+        learn_uri(word if value is None or "://" in name else value)  # the = may be in the query of a URI
         if value is not None and is_secret(name):
             learn(value)
             learn(os.path.expandvars(value))

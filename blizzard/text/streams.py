@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import TextIO
@@ -46,8 +47,32 @@ def as_lines(out: TextIO, lines: Iterable[str]) -> str:
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
+_CLEAR = "\r\x1b[K"
+
+
+class _Status:
+    """The line at the bottom of the terminal that stderr is; empty: none."""
+
+    lock = threading.RLock()
+    line = ""
+
+
+def put_status(line: str) -> None:
+    """Show this line at the bottom of the terminal that stderr is, instead of the one before it. Empty: none. What
+    `put_err` writes goes above it."""
+    with _Status.lock:
+        if line != _Status.line:
+            _Status.line = line
+            _put_err(_CLEAR + line)
+
+
 def put_err(text: str) -> None:
-    """Write to stderr. An error is ignored."""
+    """Write whole lines to stderr. An error is ignored."""
+    with _Status.lock:
+        _put_err(f"{_CLEAR}{text}{_Status.line}" if _Status.line else text)
+
+
+def _put_err(text: str) -> None:
     if sys.stderr is None:
         return
     printable = text.encode("utf-8", "backslashreplace").decode()

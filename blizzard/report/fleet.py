@@ -1,0 +1,40 @@
+"""Makes the page of a fleet: one HTML page, complete in itself, with a row for each pipeline. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from markupsafe import Markup
+
+from blizzard import __version__
+from blizzard.report.facts import FleetFacts
+from blizzard.report.page import asset, environment, policy_of
+
+VERDICTS = {
+    "running": "good",
+    "retrying": "warn",
+    "failed": "bad",
+    "paused": "warn",
+    "stopping": "warn",
+    "stopped": "warn",
+}
+
+
+def render_fleet(facts: FleetFacts) -> str:
+    style, script = asset("page.css"), asset("fleet.js")
+    found = Counter(row["state"] for row in facts.rows)
+    totals = {name: sum(row[name] or 0 for row in facts.rows) for name in ("backlog_files", "backlog_bytes")}
+    return (
+        environment()
+        .get_template("fleet.html")
+        .render(
+            facts=facts,
+            states={state: found[state] for state in VERDICTS},
+            totals=totals,
+            verdicts=VERDICTS,
+            style=Markup(style),
+            script=Markup(script),
+            policy=policy_of(style, script),
+            blizzard_version=__version__,
+        )
+    )
