@@ -79,6 +79,9 @@ def spark() -> Iterator[Any]:
         # Small tables on two cores: Delta's 50 snapshot partitions and the optimising compiler only cost time.
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.databricks.delta.snapshotPartitions", "2")
+        .config(
+            "spark.sql.sources.parallelPartitionDiscovery.parallelism", "2"
+        )  # VACUUM lists with 10,000 tasks without it
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")

@@ -31,13 +31,18 @@ class Finished:
 
 
 class Driver:
-    """One `blizzard run`, started at once."""
+    """One `blizzard run`, or another command, started at once."""
 
     # JVM options for all drivers of a test run; conftest puts a class archive here, which halves their start-up.
     java_options = ""
 
     def __init__(
-        self, folder: Path, *arguments: str, fault: str | None = None, env: dict[str, str] | None = None
+        self,
+        folder: Path,
+        *arguments: str,
+        fault: str | None = None,
+        env: dict[str, str] | None = None,
+        command: str = "run",
     ) -> None:
         environment = {**os.environ, "JDK_JAVA_OPTIONS": self.java_options, **(env or {})}
         environment.pop("BLIZZARD_FAULT", None)
@@ -46,7 +51,7 @@ class Driver:
         self._out, self._err = folder / f"out-{time.monotonic_ns()}", folder / f"err-{time.monotonic_ns()}"
         with open(self._out, "wb") as out, open(self._err, "wb") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "blizzard", "run", *arguments], stdout=out, stderr=err, env=environment
+                [sys.executable, "-m", "blizzard", command, *arguments], stdout=out, stderr=err, env=environment
             )
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from blizzard import errors
-from blizzard.airflow.decide import Ended, Fail, Retry, Skip, Success, decide, summary_of
+from blizzard.airflow.decide import Ended, Fail, Retry, Skip, Success, decide, failed_targets, summary_of
 from blizzard.core.kinds import Kind
 from blizzard.run.summary import Summary
 
@@ -115,7 +115,30 @@ def test_a_success_that_nobody_can_show_is_not_believed() -> None:
 
 
 def test_a_status_of_a_later_version_is_not_guessed_at() -> None:
-    assert type(decide(Ended(summary={"status": "paused"}, exit_code=0))) is Fail
+    assert type(decide(Ended(summary={"status": "dreaming"}, exit_code=0))) is Fail
+
+
+PAUSED = {"status": "paused", "exit_code": 0, "commits": 0, "paused": {"at_ms": 1, "reason": "moving house"}}
+
+
+def test_a_paused_pipeline_is_shown_as_skipped_with_its_reason() -> None:
+    assert decide(Ended(summary=PAUSED, exit_code=0)) == Skip("the pipeline is paused: moving house")
+    assert decide(Ended(summary=PAUSED | {"paused": None}, exit_code=99)) == Skip("the pipeline is paused")
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        Ended(summary=PAUSED | {"commits": 1, "records": 3}),  # the pause came after its first batch
+        Ended(summary=PAUSED, tried_before=True),  # the try before may have committed
+    ],
+)
+def test_tasks_that_wait_for_records_are_not_skipped_because_of_a_pause(ended: Ended) -> None:
+    assert type(decide(ended)) is Success
+
+
+def test_a_task_that_is_never_skipped_is_not_skipped_because_of_a_pause() -> None:
+    assert type(decide(Ended(summary=PAUSED), skips_when_idle=False)) is Success
 
 
 @pytest.mark.parametrize(
@@ -152,3 +175,16 @@ def test_neither_blizzard_nor_the_decision_needs_airflow_or_any_package() -> Non
         "import blizzard.airflow, blizzard.airflow.decide; assert 'airflow' not in sys.modules"
     )
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
+
+
+def test_a_target_that_failed_is_a_warning_and_no_failure() -> None:
+    failed_one = Summary(status="failed", error_kind="log_damaged", error="version 3 cannot be read")
+    summary = Summary(status="done", records=3, commits=1, targets={"good": Summary(status="done"), "bad": failed_one})
+    told = dict(json.loads(summary.to_json()))
+    assert decide(Ended(summary=told)) == Success("done: 3 records in 1 commits")
+    assert failed_targets(told) == ["target bad failed, and the others went on: version 3 cannot be read [log_damaged]"]
+
+
+@pytest.mark.parametrize("summary", [None, {}, {"targets": None}, {"targets": {"a": None}}, {"targets": {"a": {}}}])
+def test_a_summary_without_targets_has_none_that_failed(summary: dict[str, Any] | None) -> None:
+    assert failed_targets(summary) == []

@@ -40,6 +40,7 @@ def test_one_run_at_a_time_and_the_task_waits_for_its_job(told: Any, dag: str) -
     assert (told[dag]["max_active_runs"], told[dag]["catchup"], told[dag]["retries"]) == (1, False, 3)
     assert told[dag]["waits"]
     assert told[dag]["summary_dir"] == "s3://lake/_blizzard/summaries"
+    assert told[dag]["tells"] == ["tell_somebody"]
 
 
 @pytest.mark.parametrize(
@@ -76,8 +77,11 @@ def test_the_services_are_asked_for_what_was_rendered(told: Any) -> None:
     assert step["Steps"][0]["HadoopJarStep"]["Args"][:3] == ["spark-submit", "--deploy-mode", "cluster"]
     job = told["blizzard_databricks_job"]["ends"]["done"]["asked"][0]
     assert job["job_id"] == "42"
-    assert job["job_parameters"]["source"] == "s3://landing/events"
+    assert job["job_parameters"]["source"] == "s3://landing/shipments"
     assert job["idempotency_token"] == job["job_parameters"]["attempt"]
+    for dag in DAGS:
+        asked = json.dumps(told[dag]["ends"]["done"]["asked"][0])
+        assert "id BIGINT" in asked, "a first run needs the schema"
     serverless = told["blizzard_emr_serverless"]["ends"]["done"]["asked"][0]
     assert serverless["clientToken"] == serverless["jobDriver"]["sparkSubmit"]["entryPointArguments"][-3]
     submitted = told["blizzard_databricks"]["ends"]["done"]["asked"][0]
@@ -123,7 +127,7 @@ def test_a_worker_without_a_package_is_told_what_to_install(
     assert f"pip install {package}" in last
 
 
-@pytest.mark.parametrize("file", ["airflow_spark_submit.py", "airflow_emr.py", "airflow_databricks.py"])
+@pytest.mark.parametrize("file", sorted(path.name for path in (ROOT / "jobs").glob("airflow_*.py")))
 def test_a_worker_without_blizzard_is_told_what_to_install(airflow_bin: Path, tmp_path: Path, file: str) -> None:
     code = f"import sys, runpy; sys.modules['blizzard'] = None; runpy.run_path({os.fspath(ROOT / 'jobs' / file)!r})"
     last = inside(airflow_bin, tmp_path, "-c", code).stderr.splitlines()[-1]

@@ -30,6 +30,15 @@ def test_a_run_succeeds_with_its_summary_in_xcom_and_the_next_is_skipped(airflow
     assert second.summary["status"] == "idle"
 
 
+def test_a_run_that_failed_is_told_to_somebody_and_not_retried(airflow: AirflowHome, tmp_path: Path) -> None:
+    failed = airflow.run(EXAMPLE, "blizzard_spark_submit", EVENTS_SOURCE=str(tmp_path / "nowhere"))
+    assert (failed.state, failed.tries) == ("failed", 1), failed.log
+    assert failed.summary is not None
+    assert failed.summary["error_kind"] == "source_not_found"
+    (told,) = [line for line in failed.log.splitlines() if "tell somebody: blizzard_spark_submit: " in line]
+    assert "a retry would not help" in told
+
+
 def test_a_fenced_run_fails_and_is_not_retried(airflow: AirflowHome, tmp_path: Path) -> None:
     total = write_events(str(tmp_path / "src"), files=2, records=50)
     marker = tmp_path / "reached"

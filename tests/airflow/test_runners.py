@@ -70,3 +70,8 @@ def test_a_databricks_job_takes_no_options_it_would_lose() -> None:
     assert runner.job_parameters(plain) == {"source": "a", "table": "b", "pipeline": "p"}
     with pytest.raises(ValueError, match="into the definition of the existing Databricks job"):
         runner.job_parameters(EVENTS)
+
+
+def test_several_targets_need_no_table() -> None:
+    several = Ingest(source="a", pipeline="p", config="targets.yaml")
+    assert several.arguments() == ["--source", "a", "--pipeline", "p", "--config", "targets.yaml"]

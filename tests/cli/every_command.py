@@ -27,6 +27,8 @@ COMMANDS: dict[str, tuple[list[str], int]] = {
     "checkpoint reset": (["checkpoint", "reset", "--pipeline", "p", "--file", "{file}"], 2),
     "checkpoint skip": (["checkpoint", "skip", "--pipeline", "p", "--file", "{file}"], 2),
     "checkpoint rollback": (["checkpoint", "rollback", "--pipeline", "p", "--to", "0", "--dry-run"], 0),
+    "pause": (["pause", "--pipeline", "p", "--reason", "{file}"], 0),
+    "resume": (["resume", "--pipeline", "p"], 0),
     "files": (["files"], 0),
     "audit": (["audit", "--pipeline", "p"], 0),
     "vacuum-orphans": (["vacuum-orphans"], 0),

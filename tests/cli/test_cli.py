@@ -14,12 +14,13 @@ import pytest
 from blizzard.cli.main import main
 
 FIELDS = [
-    *("status", "exit_code", "error_kind", "error", "attempt"),
+    *("status", "exit_code", "error_kind", "error", "paused", "attempt"),
     *("pipeline", "table", "delta_version", "sequence", "commits"),
     *(
         "files",
         "records",
-        *("bad_records", "bad_reasons", "quarantined", "rejected", "rescued_records", "bad_files", "unknown_fields"),
+        *("bad_records", "bad_reasons", "quarantined", "rejected", "dropped_records", "rescued_records", "bad_files"),
+        *("filtered_records", "unrouted_records", "unknown_fields"),
         *("ignored_values", "ignored_fields", "sibling_values", "sibling_fields", "framings"),
         *("cut_timestamps", "parser", "doubtful_lines", "added_columns"),
         *("late_files", "rewritten_files", "held_files", "cleaned_files", "kept_files"),

@@ -57,7 +57,7 @@ def test_no_command_obeys_a_name(
         assert_tame(out)
     assert "FORGED" in out + err or command in (
         *("report", "checkpoint list", "checkpoint export", "vacuum-orphans"),
-        *("dlq export", "dlq replay", "dlq purge", "schema infer", "schema diff"),
+        *("dlq export", "dlq replay", "dlq purge", "schema infer", "schema diff", "resume"),
     )
 
 

@@ -6,14 +6,16 @@ import argparse
 import json
 import os
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from blizzard.cli.main import main
-from blizzard.cli.quarantine import dispatch
+from blizzard.cli.quarantine import _replayed, dispatch
 from blizzard.cli.quarantine_arguments import add_dlq_parser
 from blizzard.delta.place import DeltaRsPlace
+from blizzard.operate.replay import Replayed
 from blizzard.schema.derived import PartitionSpec
 from blizzard.schema.layout import apply_layout
 from blizzard.schema.load import load_schema
@@ -45,10 +47,38 @@ def command(capsys: pytest.CaptureFixture[str], flow: Flow, *arguments: str) -> 
     return capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"replayed": 2, "still_bad": 1, "not_selected": 3, "unrouted": 4},
+            "2 records appended in version 7 (sequence 6); 1 failed again and stayed in quarantine; 3 are left out by"
+            " where or the transform and stayed in quarantine; 4 for no target stayed in quarantine: they are never"
+            " replayed",
+        ),
+        (
+            {"not_selected": 1},
+            "nothing appended: 0 records failed again; 1 are left out by where or the transform and stayed in"
+            " quarantine. Nothing was changed.",
+        ),
+        (
+            {"unrouted": 1},
+            "nothing to replay for pipeline p; 1 for no target stayed in quarantine: they are never replayed. Nothing"
+            " was changed.",
+        ),
+    ],
+)
+def test_what_stays_in_quarantine_is_said(changes: dict[str, int], said: str) -> None:
+    nothing = Replayed(replayed=0, still_bad=0, sequence=6, delta_version=7)
+    assert _replayed(replace(nothing, **changes), "p") == said
+
+
 def test_the_command_says_what_it_did(flow: Flow, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(command(capsys, flow, "--json", "--file", "b.ndjson")) == {
         "replayed": 1,
         "still_bad": 0,
+        "not_selected": 0,
+        "unrouted": 0,
         "sequence": 2,
         "delta_version": 2,
     }

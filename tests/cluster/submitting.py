@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,9 +48,11 @@ class Submission:
     driver_python: Path
     python: str  # of the executors
     archive: Path | None = None
+    words: Sequence[str] | None = None  # of the job; None: the usual one below the folder
     _started: int = 0
 
-    def start(self, *arguments: str, settings: dict[str, str] | None = None) -> Submitted:
+    def start(self, *arguments: str, settings: dict[str, str] | None = None, fault: str | None = None) -> Submitted:
+        """`fault` is for the driver."""
         self._started += 1
         folder = self.folder / f"submit-{self._started}"
         (folder / "events").mkdir(parents=True)
@@ -65,7 +67,9 @@ class Submission:
             command += ["--archives", f"{self.archive}#environment"]
         for key, value in conf.items():
             command += ["--conf", f"{key}={value}"]
-        return Submitted(folder, [*command, str(ROOT / "jobs/ingest.py"), *job(self.folder), *arguments], self._env())
+        words = job(self.folder) if self.words is None else self.words
+        environment = self._env() | ({} if fault is None else {"BLIZZARD_FAULT": fault})
+        return Submitted(folder, [*command, str(ROOT / "jobs/ingest.py"), *words, *arguments], environment)
 
     def _env(self) -> dict[str, str]:
         """Nothing of the environment that runs the tests: its packages must not be what makes a run work."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from blizzard.testing.samples import write_events
+from blizzard.testing.samples import EVENT_DDL, write_events
 from tests.cluster.connect import ConnectServer
 from tests.drivers import Driver, ids, job, run
+from tests.flows.targets import Targets
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.process]
 
@@ -61,6 +63,23 @@ def test_a_run_through_connect_ingests_every_record_once(server: ConnectServer, 
     assert ids(tmp_path / "table") == list(range(total))
 
 
+def test_a_run_through_connect_writes_to_two_targets_each_record_once(
+    server: ConnectServer, held: Path, tmp_path: Path
+) -> None:
+    """One of them has another schema. The first driver is killed between their commits."""
+    (held / "go").touch()
+    total = write_events(str(tmp_path / "src"), files=4, records=200)
+    narrow = {"schema": {"ddl": "id BIGINT, kind STRING", "evolution": "ignore"}}
+    targets = Targets(tmp_path, {"whole": {"schema": {"ddl": EVENT_DDL}}, "narrow": narrow}, schema=None)
+    nothing = {"JAVA_HOME": "/nonexistent"}
+    killed = run(tmp_path, *targets.words(*remote(server)), fault="commit.before=kill@2", env=nothing)
+    assert killed.code == -9, killed.stderr
+    assert sorted(targets.ids(name).total() for name in targets.own) == [0, total]
+    finished = run(tmp_path, *targets.words(*remote(server)), env=nothing)
+    assert finished.code == 0, finished.stderr
+    targets.check_each_once(range(total))
+
+
 def test_a_batch_on_a_server_can_be_cancelled(server: ConnectServer, held: Path, tmp_path: Path) -> None:
     total = write_events(str(tmp_path / "src"), files=2, records=50)
     (held / "go").unlink(missing_ok=True)
@@ -97,3 +116,22 @@ def test_a_server_that_is_not_there_is_said_at_once(tmp_path: Path, url: str, co
     assert (finished.code, finished.summary["error_kind"]) == (code, kind), finished.stderr
     assert "127.0.0.1:1" in finished.summary["error"]
     assert "abc" not in finished.stderr
+
+
+def test_a_function_that_only_the_client_has_runs_in_the_servers_workers(
+    server: ConnectServer, held: Path, tmp_path: Path
+) -> None:
+    (held / "go").touch()
+    total = write_events(str(tmp_path / "src"), files=2, records=50)
+    (tmp_path / "only_the_client_has.py").write_text(
+        "import pyarrow.compute as pc\n"
+        "LIMIT = 10\n"
+        "def clean(batch):\n"
+        "    return batch.filter(pc.greater_equal(batch['id'], LIMIT))\n"
+    )
+    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
+    words = job(tmp_path, *remote(server), "--set", "transform.python=only_the_client_has:clean")
+    finished = run(tmp_path, *words, env={"JAVA_HOME": "/nonexistent", "PYTHONPATH": path})
+    assert finished.code == 0, finished.stderr
+    assert (finished.summary["records"], finished.summary["filtered_records"]) == (total - 10, 10)
+    assert ids(tmp_path / "table") == list(range(10, total))

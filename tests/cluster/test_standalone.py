@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from blizzard.testing.samples import write_events
+from blizzard.testing.samples import EVENT_DDL, write_events
 from tests.cluster.standalone import StandaloneCluster, executor_of, kill
 from tests.cluster.submitting import SPECULATION, Submission, Submitted
 from tests.drivers import ids
+from tests.flows.targets import Targets
 
 pytestmark = [
     pytest.mark.cluster,
@@ -54,9 +55,17 @@ def submission(cluster: StandaloneCluster, environment: Path, package_zip: Path,
 
 @pytest.fixture
 def held(request: pytest.FixtureRequest, submission: Submission, total: int, tmp_path: Path) -> Iterator[Held]:
+    yield from hold(submission, tmp_path, speculates=request.param == "speculation")
+
+
+@pytest.fixture
+def held_targets(submission: Submission, targets: Targets, tmp_path: Path) -> Iterator[Held]:
+    yield from hold(submission, tmp_path, speculates=False)
+
+
+def hold(submission: Submission, tmp_path: Path, *, speculates: bool) -> Iterator[Held]:
     folder = tmp_path / "held"
     folder.mkdir()
-    speculates = request.param == "speculation"
     fault = {"spark.executorEnv.BLIZZARD_FAULT": f"task.1.written=hold:{folder}"}
     run = submission.start(settings=fault | (SPECULATION if speculates else {}))
     try:
@@ -64,6 +73,17 @@ def held(request: pytest.FixtureRequest, submission: Submission, total: int, tmp
         yield Held(tmp_path, run, tasks)
     finally:
         run.kill()
+
+
+NARROW = {"ddl": "id BIGINT, kind STRING", "evolution": "ignore"}
+
+
+@pytest.fixture
+def targets(submission: Submission, total: int, tmp_path: Path) -> Targets:
+    """Two, and one of them has another schema."""
+    made = Targets(tmp_path, {"whole": {"schema": {"ddl": EVENT_DDL}}, "narrow": {"schema": NARROW}}, schema=None)
+    submission.words = made.words()
+    return made
 
 
 def written(folder: Path) -> int:
@@ -130,3 +150,28 @@ def test_a_killed_driver_loses_and_doubles_nothing(
     assert finished.code == 0, finished.stderr
     assert finished.summary["recovery"] == "fresh"
     assert ids(tmp_path / "table") == list(range(total))
+
+
+def test_a_killed_worker_loses_and_doubles_nothing_in_any_of_two_targets(
+    held_targets: Held, cluster: StandaloneCluster, targets: Targets, total: int
+) -> None:
+    executor = executor_of(held_targets.tasks[0])
+    cluster.kill_worker_of(executor)
+    kill(executor)
+    held_targets.let_go()
+    finished = held_targets.run.wait()
+    assert finished.code == 0, finished.stderr
+    assert held_targets.run.events("ExecutorRemoved")
+    targets.check_each_once(range(total))
+
+
+def test_a_driver_killed_between_the_commits_of_two_targets_loses_and_doubles_nothing(
+    submission: Submission, cluster: StandaloneCluster, targets: Targets, total: int
+) -> None:
+    killed = submission.start(fault="commit.after=kill@1").wait()
+    assert killed.code != 0
+    assert sorted(targets.ids(name).total() for name in targets.own) == [0, total]
+    cluster.heal()
+    finished = submission.start().wait()
+    assert finished.code == 0, finished.stderr
+    targets.check_each_once(range(total))

@@ -9,7 +9,7 @@ import pytest
 
 from blizzard.config.load import load_config, make_config
 from blizzard.errors import ConfigError
-from blizzard.run.assemble import parse_policy
+from blizzard.run.layouts import parse_policy
 from blizzard.schema import parse_path, show_path
 from blizzard.schema.ddl import parse_ddl
 from blizzard.tasks.policy import EVERY_COLUMN, Coercion, ParsePolicy

@@ -18,7 +18,7 @@ from tests.flows.in_process import Flow
 # Commands without --source take the source, if they need it, from the file.
 _NO_SOURCE_FLAG = {
     *("report", "checkpoint list", "checkpoint show", "checkpoint export", "files", "vacuum-orphans"),
-    *("dlq list", "dlq show", "dlq export", "dlq purge"),
+    *("dlq list", "dlq show", "dlq export", "dlq purge", "pause", "resume"),
 }
 _NEEDS_SOURCE = set(COMMANDS) - _NO_SOURCE_FLAG - {"status"}
 _NEEDS_NO_TABLE = {"schema infer", "try"}

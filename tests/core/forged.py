@@ -23,6 +23,9 @@ _FIELDS: dict[str, list[Any]] = {
     "source": [_MISSING, None, True, 7, "x", [], ["root"], {}, {"root": "file:///src"}, {"pattern": "default"}],
     "records": _NO_INTEGER,
     "quarantine": [*_NO_LIST, *([name] for name in _NO_NAME[1:]), ["/etc/x.parquet"], ["ok.parquet", "../x.parquet"]],
+    "quarantined": [None, True, "7", 1.5, -1, 2**63, [], {}],
+    "dropped": [None, True, 7, "x", [], ["b"], {"": 1}, {"b": -1}, {"b": True}, {"b": "1"}, {"b": None}, {"b": 2**63}],
+    "began_ms": [None, True, "7", 1.5, -1, 2**63, [], {}],
     "kind": [None, True, 7, "", "BATCH", "something", [], {}],
     "rolled_back_to": [True, "1", 1.5, -1, 3, 99, [], {}],
     "superseded": [*_NO_LIST, [True], ["1"], [1.5], [0], [-1], [3], [99], [None], [[1]], [1, "x"]],
@@ -47,6 +50,8 @@ _FILE_FIELDS: dict[str, list[Any]] = {
     "broken": [None, True, 7, 1.5, [], {}],
     "late": _NO_BOOLEAN[1:],
     "cut": [*_NO_INTEGER[1:], 99],
+    "filtered": [*_NO_INTEGER[1:], 4],
+    "unrouted": [*_NO_INTEGER[1:], 1],
 }
 
 
@@ -61,6 +66,9 @@ def sound_ledger() -> dict[str, Any]:
         "source": {"root": "file:///src", "pattern": "default", "marks_per": "region"},
         "records": 5,
         "quarantine": ["blizzard-x.parquet"],
+        "quarantined": 3,
+        "began_ms": 1_794_900_000_000,
+        "dropped": {"b1": 2, "sequence:1": 0},
         "kind": "rollback",
         "rolled_back_to": 1,
         "superseded": [2],

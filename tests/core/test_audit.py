@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from blizzard.core.audit import PROBLEMS, Audit, InQuarantine, audit
+from blizzard.core.audit import PROBLEMS, Audit, audit
+from blizzard.core.balance import InQuarantine
 from blizzard.core.codec import encode_position, fence_app_id
 from blizzard.core.late import as_looked_at
 from blizzard.core.ledger import SKIPPED, Ledger, LedgerEntry, encode_ledger
@@ -46,7 +47,7 @@ def took(
         source=replace(SOURCE, root=root),
         records=changes.pop("records", rows),
         entries=entries,
-        **{name: changes.pop(name) for name in ("quarantine", "kind", "superseded") if name in changes},
+        **{name: changes.pop(name) for name in ("quarantine", "quarantined", "kind", "superseded") if name in changes},
     )
     state = changes.pop("state", None)
     txns = [Txn(app_id=fence_app_id(pipeline), version=sequence)]
@@ -194,3 +195,22 @@ def test_what_the_newest_rollback_has_yet_to_take_out_is_known() -> None:
     state = position(rolled_back=(3, 3))
     commits = [took(4, superseded=(3,)), took(3), took(2), MADE]
     assert audit(look("a"), state, commits, quarantine=InQuarantine(rows={3: 2})).quarantine_unknown == ()
+
+
+def test_records_that_are_not_for_the_table_are_no_missing_rows() -> None:
+    """Of the file all records but one were for other targets, and that one was bad."""
+    commit = took(1, entry("a", bad=1, filtered=2, unrouted=1), records=0)
+    found = audit(look("a"), position(), [commit, MADE], rows_of={})
+    assert (found.filtered_records, found.unrouted_records, found.rows_missing) == (2, 1, ())
+    missing = audit(look("a"), position(), [took(1, entry("a", filtered=2), records=1), MADE], rows_of={})
+    assert missing.rows_missing == ("a",)
+
+
+@pytest.mark.parametrize(("rows", "put_in", "missing"), [(2, 2, ()), (1, 2, (1,)), (1, 1, ()), (0, 1, (1,))])
+def test_records_for_no_target_must_be_in_quarantine_where_they_are_kept(
+    rows: int, put_in: int, missing: tuple[int, ...]
+) -> None:
+    """The ledger says how many records went there: one bad one, and the one that is for nobody if it is kept."""
+    commit = took(1, entry("a", bad=1, filtered=1, unrouted=1), records=1, quarantine=("q",), quarantined=put_in)
+    found = audit(look("a"), position(), [commit, MADE], quarantine=InQuarantine(rows={1: rows}))
+    assert found.quarantine_missing == missing

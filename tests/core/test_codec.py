@@ -22,6 +22,7 @@ from blizzard.core.position import (
     CleanedThrough,
     ForQuarantine,
     Marks,
+    Paused,
     PlannedOn,
     Position,
     QuarantineHead,
@@ -167,6 +168,16 @@ def test_the_fingerprint_of_the_settings_is_in_a_field_that_older_versions_read(
     assert said == f"{plain.on.schema_fingerprint}+1234abcd"
 
 
+def test_an_older_version_refuses_a_position_with_a_transform() -> None:
+    """It would go on without it."""
+    plain, transformed = example(), example(transform="3210abcd")
+    assert decode_json(encode_position(plain))["schema_version"] == 2
+    assert "transform" not in decode_json(encode_position(plain))
+    said = decode_json(encode_position(transformed))
+    assert (said["schema_version"], said["transform"]) == (3, "3210abcd")
+    assert decode_position(encode_position(transformed)) == transformed
+
+
 def test_only_the_listed_fields_are_ever_encoded() -> None:
     # A field added to the state must be added to the codec by hand, with a look at what it could leak.
     head = QuarantineHead(batch_id="b", sequence=7)
@@ -179,6 +190,9 @@ def test_only_the_listed_fields_are_ever_encoded() -> None:
         "since_ms": 1,
         "chosen_before": (SourceIdentity(root="file:///s", pattern="*"),),
         "framing": "auto",
+        "paused": Paused(at_ms=1),
+        "dropped": ("b1", "sequence:2"),
+        "transform": "0123abcd",
     }
     encoded = set(decode_json(encode_position(example(**optional))))
     parts = (PlannedOn, Begun, Seen, ForQuarantine, CleanedThrough)
@@ -243,6 +257,7 @@ states = st.builds(
         delta_version=st.integers(0, 2**53),
         schema_fingerprint=names.filter(lambda name: "+" not in name),
         settings_fingerprint=st.none() | st.just("0123abcd"),
+        transform=st.none() | st.just("3210abcd"),
         add_path=st.none() | names,
     ),
     begun=st.builds(Begun, start_from=st.none() | names, since_ms=moments, reads_again=st.booleans()),
@@ -262,6 +277,7 @@ states = st.builds(
         pending=st.lists(names.filter(is_below), max_size=3).map(tuple),
         replayed=st.dictionaries(names, names, max_size=3),
         rolled_back=st.none() | st.integers(1, 2**50).map(lambda n: (n, n + 3)),
+        dropped=st.lists(names, max_size=3).map(tuple),
         head=st.none()
         | st.builds(
             QuarantineHead,
@@ -273,6 +289,7 @@ states = st.builds(
     ),
     cleaned=st.builds(CleanedThrough, done_through=st.integers(0, 2**53), due_through=st.integers(0, 2**53)),
     framing=st.sampled_from(["lines", "auto", "array"]),
+    paused=st.none() | st.builds(Paused, at_ms=st.integers(0, 2**53), reason=st.none() | names),
 ).map(lambda position: replace(position, marks=replace(position.marks, marks_per=position.source.marks_per)))
 
 

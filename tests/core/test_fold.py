@@ -17,7 +17,7 @@ from blizzard.core.paths import Path
 from blizzard.core.plan import Limits, is_drained, plan_batch
 from blizzard.core.position import Marks, Position
 from blizzard.core.recover import Resume
-from blizzard.core.types import BatchResult, DataFile, Slice, SliceReport, SourceFile, TaskReport
+from blizzard.core.types import BatchResult, DataFile, QuarantinedBatch, Slice, SliceReport, SourceFile, TaskReport
 from blizzard.testing.positions import changed
 from tests.core.test_codec import example
 from tests.core.test_recover import decide, foreign, refusal, table
@@ -51,7 +51,8 @@ def history(start: Position, names: list[str], amounts: list[int]) -> list[tuple
         rows = sum(s.rows for s in slices)
         files = (DataFile(path=f"{number}.parquet", size_bytes=1, rows=rows, stats="{}", modified_ms=0),)
         bad = (DataFile(path=f"bad-{number}.parquet", size_bytes=1, rows=0, stats="{}", modified_ms=0),)
-        result = BatchResult(reports=(TaskReport(slot=0, slices=slices, files=files, quarantine=bad),))
+        left = (QuarantinedBatch(name=f"b{number - 2}", sequence=number - 1, rows=3),) if number >= 2 else ()
+        result = BatchResult(reports=(TaskReport(slot=0, slices=slices, files=files, quarantine=bad),), dropped=left)
         version = start.on.delta_version + 1 + number
         position = changed(
             next_position(position, plan, result, batch_id=f"b{number}", now_ms=version), delta_version=version - 1

@@ -49,6 +49,34 @@ def test_names_and_versions_alone_are_those_of_the_ledger() -> None:
     assert ledger_versions(json.dumps(sound_ledger()), "q", set()) is None
 
 
+@pytest.mark.parametrize("word", ["filtered", "unrouted"])
+def test_filtered_records_are_said_only_where_there_are_any(word: str) -> None:
+    fields = sound_ledger()
+    fields["files"][1] |= {"filtered": 1, word: 1}
+    ledger = decoded(fields)
+    assert ledger is not None
+    assert [getattr(entry, word) for entry in ledger.entries] == [0, 1]
+    assert [word in file for file in json.loads(encode_ledger(ledger))["files"]] == [False, True]
+    assert decode_ledger(encode_ledger(ledger)) == ledger
+
+
+@pytest.mark.parametrize(("filtered", "unrouted", "is_sound"), [(3, 3, True), (2, 3, False), (0, 1, False)])
+def test_only_what_is_filtered_can_be_for_no_target(filtered: int, unrouted: int, is_sound: bool) -> None:
+    fields = sound_ledger()
+    fields["files"][0] |= {"to": 9, "bad": 0, "cut": 0, "filtered": filtered, "unrouted": unrouted}
+    assert (decoded(fields) is not None) is is_sound
+
+
+def test_a_record_for_no_target_that_the_quarantine_had_no_room_for_is_cut_too() -> None:
+    """Its source file must not be deleted."""
+    fields = sound_ledger()
+    fields["files"][0] |= {"to": 9, "bad": 0, "filtered": 2, "unrouted": 2, "cut": 2}
+    ledger = decoded(fields)
+    assert ledger is not None
+    assert ledger.entries[0].cut == 2
+    assert decode_ledger(encode_ledger(ledger)) == ledger
+
+
 def test_whether_bad_records_were_cut_is_said_only_where_there_are_any() -> None:
     """A ledger of an older version has none of it: then nobody knows."""
     entry = {"path": "a", "size_bytes": 1, "etag": "e", "from_record": 0, "to_record": 3, "finished": True}

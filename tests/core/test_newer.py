@@ -41,6 +41,7 @@ CASES: dict[str, tuple[list[str], bool]] = {
     "the next version with other fields": ([whole(schema_version=4, source_state="elsewhere", table_id=7)], True),
     "a new field in this version": ([whole(new_field=1)], True),
     "a new field in a quarantine head": ([whole(quarantine_head=head(new_field=1))], True),
+    "dropped batches, before they were known": ([whole(dropped=["b"])], True),
     "a new field of the source": ([whole(source=FIELDS["source"] | {"new_field": 1})], True),
     "a new field beside the mark": ([whole(source_state=FIELDS["source_state"] | {"new_field": None})], True),
     "a new field of a file's version": ([whole(file_versions={"a": {"size": 9, "etag": "e", "new_field": 1}})], True),

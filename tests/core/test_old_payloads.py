@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,7 @@ _CAME_LATER: dict[str, Any] = {
     "removed_path": None,
     "since_ms": None,
     "chosen_before": [],
+    "dropped": [],
 }
 
 
@@ -72,7 +73,7 @@ def kept(name: str) -> Any:
 def decoded(app_id: str) -> Position:
     position = decode_position(app_id)
     assert isinstance(position, Position)
-    assert position.framing == "lines"
+    assert (position.framing, position.paused) == ("lines", None)
     return position
 
 
@@ -87,7 +88,9 @@ def _progress(progress: FileProgress) -> Any:
 def _without_reading(fields: dict[str, Any]) -> dict[str, Any]:
     """What older versions wrote of a file was counted in lines of UTF-8, and is for ever."""
     assert (fields["framing"], fields["encoding"]) == ("lines", "utf-8")
-    return {name: value for name, value in fields.items() if name not in ("framing", "encoding")}
+    assert {fields.get("filtered", 0), fields.get("unrouted", 0)} == {0}  # every record was for the table
+    newer = ("framing", "encoding", "filtered", "unrouted")
+    return {name: value for name, value in fields.items() if name not in newer}
 
 
 def said_of_source(source: SourceIdentity) -> dict[str, Any]:
@@ -126,6 +129,7 @@ def said(position: Position) -> dict[str, Any]:
         "pending_quarantine": list(quarantine.pending),
         "replayed": dict(quarantine.replayed),
         "rolled_back": None if quarantine.rolled_back is None else list(quarantine.rolled_back),
+        "dropped": list(quarantine.dropped),
         "quarantine_head": None if head is None else asdict(head),
         "held_back": dict(seen.held_back),
         "list_from": dict(seen.list_from),
@@ -149,14 +153,20 @@ def said_by_rust(position: RustPosition) -> dict[str, Any]:
 
 
 def said_in_ledger(ledger: Ledger) -> dict[str, Any]:
-    fields = asdict(ledger)
+    fields = asdict(replace(ledger, dropped={}))
+    assert not ledger.dropped  # no older version had a word for it, nor counted what went into quarantine
+    assert fields.pop("dropped") == {}
+    assert fields.pop("quarantined") is None
+    assert fields.pop("began_ms") is None
+    assert fields.pop("paused") is None  # no older version knew of a pause
     lists = {name: list(fields[name]) for name in ("quarantine", "superseded")}
     entries = list(map(_without_reading, fields["entries"]))
     return fields | lists | {"entries": entries, "source": said_of_source(ledger.source)}
 
 
 def expected_of_ledger(says: dict[str, Any]) -> dict[str, Any]:
-    """The first release did not count cut records: unknown where there are bad ones, and none where there are not."""
+    """The first release did not count cut records: unknown where there are bad ones, and none where there are not. No
+    older version filtered records."""
     entries = [{"cut": None if entry["bad"] else 0} | entry for entry in says["entries"]]
     return says | {"entries": entries}
 

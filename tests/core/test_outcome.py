@@ -7,6 +7,7 @@ import base64
 import pytest
 
 from blizzard.core.codec import PREFIX, encode_position
+from blizzard.core.kinds import CommitKind
 from blizzard.core.log import CommitFacts, Txn
 from blizzard.core.outcome import (
     Landed,
@@ -14,9 +15,11 @@ from blizzard.core.outcome import (
     Outcome,
     TakenByOther,
     TakenByOurselves,
+    TakenByPause,
     decide_commit_outcome,
 )
-from tests.core.logs import DAMAGED, facts, fence, payload
+from blizzard.core.position import Paused
+from tests.core.logs import DAMAGED, facts, fence, ledger_of, own, payload
 from tests.core.test_codec import RUST_JSON, example
 
 WANTED = example(sequence=8, batch_id="mine", run_id="me")
@@ -27,6 +30,12 @@ RUST_TXN = Txn(app_id=PREFIX + base64.b64encode(RUST_JSON).decode(), version=8)
 
 def by(version: int, sequence: int, run_id: str, pipeline: str = "p") -> CommitFacts:
     return facts(version, payload(sequence, run_id=run_id, pipeline=pipeline), fence(sequence, pipeline))
+
+
+def kind(version: int, sequence: int, kind: CommitKind, pipeline: str = "p") -> CommitFacts:
+    paused = Paused(at_ms=1) if kind == CommitKind.PAUSE else None
+    ledger = ledger_of(sequence, kind=kind, paused=paused, pipeline=pipeline, run_id="other")
+    return own(version, ledger, run_id="other", paused=paused)
 
 
 CASES: dict[str, tuple[list[CommitFacts], Outcome]] = {
@@ -70,6 +79,52 @@ CASES: dict[str, tuple[list[CommitFacts], Outcome]] = {
         TakenByOther(version=8, sequence=8, run_id=None),
     ),
     "a payload without a fence takes no number": ([facts(8, payload(8, run_id="other"))], NotLanded()),
+    "a pause has the number": ([kind(8, 8, CommitKind.PAUSE)], TakenByPause(version=8)),
+    "a pause has a later number": ([facts(8), kind(9, 9, CommitKind.PAUSE)], TakenByPause(version=9)),
+    "a pause has an earlier number": ([kind(8, 7, CommitKind.PAUSE)], NotLanded()),
+    "a pause of another pipeline": ([kind(8, 8, CommitKind.PAUSE, pipeline="q")], NotLanded()),
+    "a resume has the number": ([kind(8, 8, CommitKind.RESUME)], TakenByPause(version=8)),
+    "a pause and its end": (
+        [kind(9, 9, CommitKind.RESUME), kind(8, 8, CommitKind.PAUSE)],
+        TakenByPause(version=8),
+    ),
+    "a pause that was renewed, and edited": (
+        [kind(10, 10, CommitKind.EDIT), kind(9, 9, CommitKind.RENEWAL), kind(8, 8, CommitKind.PAUSE)],
+        TakenByPause(version=8),
+    ),
+    "a pause and a rollback under it": (
+        [kind(8, 8, CommitKind.PAUSE), kind(9, 9, CommitKind.ROLLBACK)],
+        TakenByPause(version=8),
+    ),
+    "ours came, and a pause after it": ([kind(9, 9, CommitKind.PAUSE), facts(8, MINE, fence(8))], Landed(version=8)),
+    "this run has the number, and a pause came after it": (
+        [kind(9, 9, CommitKind.PAUSE), by(8, 8, "me")],
+        TakenByPause(version=9),
+    ),
+    "another run has the number, and a pause came after it": (
+        [kind(9, 9, CommitKind.PAUSE), kind(8, 8, CommitKind.BATCH)],
+        TakenByOther(version=9, sequence=9, run_id="other"),
+    ),
+    "a pause and its end, and another run read since": (
+        [kind(8, 8, CommitKind.PAUSE), kind(9, 9, CommitKind.RESUME), kind(10, 10, CommitKind.BATCH)],
+        TakenByOther(version=8, sequence=8, run_id="other"),
+    ),
+    "a pause, and a replay since": (
+        [kind(8, 8, CommitKind.PAUSE), kind(9, 9, CommitKind.REPLAY)],
+        TakenByOther(version=8, sequence=8, run_id="other"),
+    ),
+    "a pause, and a commit since of which nobody knows what it is": (
+        [kind(8, 8, CommitKind.PAUSE), by(9, 9, "other")],
+        TakenByOther(version=8, sequence=8, run_id="other"),
+    ),
+    "an edit without a pause before it": (
+        [kind(8, 8, CommitKind.EDIT), kind(9, 9, CommitKind.PAUSE)],
+        TakenByOther(version=8, sequence=8, run_id="other"),
+    ),
+    "the ledger of a pause without its fence": (
+        [facts(8, user_metadata=kind(8, 8, CommitKind.PAUSE).user_metadata)],
+        NotLanded(),
+    ),
 }
 
 

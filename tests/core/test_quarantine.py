@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import orjson
 import pytest
 
 from blizzard.core.codec import UnknownField, decode_json, decode_position, encode_position, head_number
@@ -71,7 +72,8 @@ def test_in_step_or_not(position: Position, facts: QuarantineFacts, expected: An
 def test_only_what_changes_the_quarantine_becomes_its_head() -> None:
     before = QuarantineHead(batch_id="b5", sequence=5, table_id="q")
     assert lead_quarantine(example(head=before)).quarantine.head == before
-    for change in ({"pending": ("x",)}, {"replayed": {"through": "6"}}, {"rolled_back": (3, 6)}):
+    changes = ({"pending": ("x",)}, {"replayed": {"through": "6"}}, {"rolled_back": (3, 6)}, {"dropped": ("b2",)})
+    for change in changes:
         after = lead_quarantine(example(head=before, **change))
         assert after.quarantine.head == QuarantineHead(batch_id="b", sequence=7, previous="b5", table_id="q")
         assert lead_quarantine(after) == after
@@ -83,6 +85,22 @@ def test_a_payload_without_a_head_is_what_older_versions_wrote() -> None:
     assert "quarantine_head" not in decode_json(encode_position(example()))
     assert decode_position(encode_position(example())) == example()
     assert decode_position(encode_position(own())) == own()
+
+
+def test_a_payload_that_drops_batches_is_refused_by_older_versions_and_no_other_is() -> None:
+    dropping = example(pending=("x",), dropped=("b2", "sequence:1"))
+    fields = decode_json(encode_position(dropping))
+    assert (fields["schema_version"], fields["dropped"]) == (3, ["b2", "sequence:1"])
+    assert decode_position(encode_position(dropping)) == dropping
+    plain = decode_json(encode_position(example(pending=("x",))))
+    assert (plain["schema_version"], "dropped" in plain) == (2, False)
+
+
+@pytest.mark.parametrize("dropped", [None, [], [""], [1], "b2", {"b2": 1}, [["b2"]]])
+def test_names_of_dropped_batches_that_make_no_sense_are_refused(dropped: Any) -> None:
+    fields = decode_json(encode_position(example(dropped=("b2",)))) | {"dropped": dropped}
+    with pytest.raises(WrongType):
+        decode_position(app_id(orjson.dumps(fields)))
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_files_in_progress_are_known_without_their_ledger() -> None:
         listing=[listed("a")],
     )
     assert refusal is not None
-    assert "a (1 records read)" in refusal.message
+    assert "a (1 record read)" in refusal.message
 
 
 def test_a_pipeline_whose_position_cannot_be_read_is_known_by_its_ledger() -> None:

@@ -37,6 +37,8 @@ def result(*reports: SliceReport, rows: int | None = None) -> BatchResult:
 def test_a_report_that_adds_up_is_taken() -> None:
     check_result(PLAN, result(A, B))
     check_result(PLAN, result(A))  # the other was not started
+    check_result(PLAN, result(replace(A, rows=1, filtered=2)))
+    check_result(PLAN, result(replace(A, rows=1, filtered=2, unrouted=2)))
     check_result(PLAN, result(replace(A, to_record=0, rows=0, blank=0)))  # an empty file is finished, and is progress
 
 
@@ -50,6 +52,8 @@ def test_a_report_that_adds_up_is_taken() -> None:
         (result(replace(A, size_bytes=11)), "another place"),
         (result(replace(A, rows=4)), "lines read"),
         (result(replace(A, blank=0)), "lines read"),
+        (result(replace(A, filtered=1)), "lines read"),
+        (result(replace(A, rows=1, filtered=2, unrouted=3)), "more records are for no target"),
         (result(replace(B, bad=0)), "lines read"),
         (result(A, B, rows=5), "as many rows"),
         (result(A, B, rows=3), "as many rows"),
@@ -60,3 +64,17 @@ def test_a_report_that_adds_up_is_taken() -> None:
 def test_a_report_that_does_not_add_up_is_never_committed(wrong: BatchResult, why: str) -> None:
     with pytest.raises(InconsistentReport, match=why):
         check_result(PLAN, wrong)
+
+
+@pytest.mark.parametrize(("rows", "is_taken"), [(2, True), (3, False)])
+def test_records_for_no_target_may_be_in_quarantine_too(rows: int, is_taken: bool) -> None:
+    """One bad record and one for no target: no third row can have come from this slice."""
+    report = replace(B, to_record=8, filtered=1, unrouted=1)
+    kept = DataFile(path="q", size_bytes=1, rows=rows, stats="{}", modified_ms=0)
+    (made,) = result(report).reports
+    taken = BatchResult(reports=(replace(made, quarantine=(kept,)),))
+    if is_taken:
+        check_result(PLAN, taken)
+    else:
+        with pytest.raises(InconsistentReport, match="more rows for the quarantine"):
+            check_result(PLAN, taken)

@@ -31,6 +31,7 @@ RUN_AGAIN = {  # exit 75
     "spark_session": "tests/spark/test_spark_gone.py::test_killed_while_it_starts",
     "batch_too_old": _AGAIN + "test_batch_too_old",
     "disk_full": _DISK + "test_a_disk_that_is_full_when_the_commit_comes",
+    "mirror_unavailable": "tests/mirror/test_recovery.py::test_mirror_unavailable",
     "table_busy": _SPARK + "test_a_log_that_moves_at_every_look_is_worth_a_retry",
     "table_unreadable": _LOG + "test_table_unreadable",
     "table_create": _REGRESSIONS + "test_a_table_below_a_regular_file_is_a_mistake_of_the_command",
@@ -82,6 +83,7 @@ A_PERSON_DECIDES = {  # exit 3
     "quarantine_moved": _QUARANTINE + "test_quarantine_moved",
     "import_mismatch": _LOG + "test_import_mismatch_of_an_older_position",
     "position_changed": _LOG + "test_position_changed",
+    "paused": "tests/cli/test_pause_command.py::test_a_replay_of_a_paused_pipeline_says_the_way_out",
     "rollback_target": _LOG + "test_rollback_target",
     "rollback_ledger": _LOG + "test_rollback_ledger",
     "rollback_files": _LOG + "test_rollback_files",
@@ -98,6 +100,7 @@ DATA = {  # exit 5
     "bad_record": _FILES + "test_bad_record_in_a_file_of_which_a_part_is_committed",
     "missing_value": _DATA + "test_missing_value",
     "mostly_bad": _DATA + "test_mostly_bad",
+    "transform_failed": _DATA + "test_transform_failed",
     "no_records": "tests/cli/test_try.py::test_without_a_record_it_exits_with_5",
     "too_many_bad_records": _FILES + "test_too_many_bad_records",
     "truncated": _FILES + "test_a_file_that_cannot_be_read_to_its_end",
@@ -131,6 +134,7 @@ _DERIVED, _VERSIONS, _INFER = (
     "tests/spark/test_versions.py::",
     "tests/run/test_infer.py::",
 )
+_TRANSFORMS = "tests/run/test_transforms.py::"
 _GCS = "tests/store/test_errors.py::"
 
 USAGE = {  # exit 2: the text says what to change
@@ -138,8 +142,11 @@ USAGE = {  # exit 2: the text says what to change
     "config": _CLI + "test_usage_and_configuration_end_with_two_and_an_object",
     "unknown_key": _CLI + "test_usage_and_configuration_end_with_two_and_an_object",
     "schema_missing": _DATA + "test_schema_missing",
+    "where": "tests/schema/test_where.py::test_what_cannot_be_used_is_refused_with_its_name",
     "schema": _INFER + "test_contradicting_and_misspelt_flags_end_with_two",
     "schema_mismatch": "tests/spark/test_bad_input.py::test_a_schema_that_does_not_fit_the_table_is_explained",
+    "transform": _TRANSFORMS + "test_a_statement_that_cannot_be_used_is_refused_before_anything_is_read",
+    "transform_differs": _TRANSFORMS + "test_a_worker_that_would_run_something_else_stops_the_run",
     "layout_mismatch": _DERIVED + "test_options_that_contradict_the_table_are_refused",
     "layout_unknown": _DERIVED + "test_a_derivation_of_another_version_is_refused",
     "no_file_matches": "tests/run/test_choosing.py::test_no_file_matches",
@@ -178,6 +185,9 @@ USAGE = {  # exit 2: the text says what to change
     "not_confirmed": _LOG + "test_rollback_shows_first_and_does_it_when_told",
     "api_token": "tests/service/test_http.py::test_an_address_that_others_can_reach_needs_a_token",
     "port_in_use": "tests/service/test_http.py::test_a_port_in_use_is_told",
+    "fleet": (
+        "tests/config/test_fleet_file.py::test_two_pipelines_that_would_double_a_record_are_refused_with_both_names"
+    ),
 }
 
 NOT_FORESEEN = {
@@ -186,7 +196,8 @@ NOT_FORESEEN = {
 
 THINGS = {  # the words in bold of "Things people do"
     "Stop it.": "tests/spark/test_kill.py::test_a_first_sigterm_lets_the_batch_end_and_commits_it",
-    "Commit now / pause": "tests/service/test_operation.py::",
+    "Commit now": "tests/service/test_operation.py::",
+    "Pause it": "tests/operate/test_pause.py::test_a_paused_pipeline_reads_nothing_until_it_is_resumed",
     "Read a file again": "tests/delta/test_hostile_log.py::test_a_file_that_broke_is_read_again_from_where_it_broke",
     "Undo the last batches": _LOG + "test_rollback_shows_first_and_does_it_when_told",
     "Read other files": _CHOOSE + "test_what_the_mark_has_passed_is_read_once_or_left_out_for_good",

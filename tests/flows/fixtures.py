@@ -7,19 +7,23 @@ from pathlib import Path
 import pytest
 
 from blizzard.run.assemble import Assembly
-from blizzard.tasks.spec import TaskSpec
-from tests.flows.in_process import InProcessIngestor
+from tests.flows.fleets import Readers
+from tests.flows.in_process import use_no_spark
 from tests.flows.shell import Shell
 
 
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tasks of every run, that of the command line too, in this process."""
+    use_no_spark(monkeypatch.setattr)
 
-    def no_session(assembly: Assembly, spec: TaskSpec) -> InProcessIngestor:
-        return InProcessIngestor(spec, assembly.config.spark.slots or 2)
 
-    monkeypatch.setattr(Assembly, "ingestor", no_session)
+@pytest.fixture
+def readers(monkeypatch: pytest.MonkeyPatch) -> Readers:
+    """The same for a fleet: says who has read, and calls a hook of each pipeline while it does."""
+    found = Readers()
+    monkeypatch.setattr(Assembly, "ingestor", lambda _, spec: found.ingestor(spec))
+    return found
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import math
 import random
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from blizzard.core.bad import BadPolicy
 from blizzard.core.plan import Limits
@@ -59,6 +60,13 @@ def _write(flow: Flow, name: str, records: int, chance: random.Random, bad: floa
     write(flow.src / name, b"".join(lines))
 
 
+def _move_begin(info: dict[str, Any], began_ms: int) -> None:
+    """A batch says in its ledger when it began."""
+    ledger = json.loads(info.get("userMetadata") or "{}")
+    if "began_ms" in ledger:
+        info["userMetadata"] = json.dumps(ledger | {"began_ms": began_ms}, separators=(",", ":"))
+
+
 def spread_in_time(table: Path, *, newest_ms: int, chance: random.Random) -> None:
     """As if the commits had been made over two days, with one outage."""
     at_ms = newest_ms
@@ -68,5 +76,6 @@ def spread_in_time(table: Path, *, newest_ms: int, chance: random.Random) -> Non
         for action in actions:
             if "commitInfo" in action:
                 action["commitInfo"]["timestamp"] = at_ms
+                _move_begin(action["commitInfo"], at_ms - int(chance.uniform(2, 9) * MINUTE_MS))
         path.write_text("".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions))
         at_ms -= int(chance.uniform(18, 45) * MINUTE_MS * (7 if version == 31 else 1))

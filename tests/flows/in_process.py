@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,13 +21,15 @@ from blizzard.core.events import Emit, Event, Noted, Planned, Warned, unheard
 from blizzard.core.plan import Limits, plan_batch
 from blizzard.core.position import Marks, Position
 from blizzard.core.recover import Fresh, StartFrom
-from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, Cores
+from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, Cores, SharedPlan
 from blizzard.delta.place import DeltaRsPlace
 from blizzard.delta.table import DeltaRsTable
 from blizzard.quarantine.table import DeltaRsQuarantine
+from blizzard.run.assemble import Assembly
 from blizzard.run.drain import drain
-from blizzard.run.ports import Background, NeverStop, Pending, Ports, Result, StopRequest, TablePlace
+from blizzard.run.ports import Background, NeverStop, Pending, Ports, Reader, Result, StopRequest, TablePlace
 from blizzard.run.preview import plan_run
+from blizzard.run.read import ReadsForOne
 from blizzard.run.settings import RunSettings
 from blizzard.run.stream import Stream
 from blizzard.run.summary import Summary
@@ -37,9 +39,10 @@ from blizzard.schema.layout import TableLayout, layout_of
 from blizzard.schema.load import load_schema
 from blizzard.source.listed import ListedSource
 from blizzard.source.uri import locate_source
+from blizzard.tasks.framed import with_all_wrappers
 from blizzard.tasks.policy import Unknown
 from blizzard.tasks.spec import TaskSpec
-from blizzard.tasks.task import run_task
+from blizzard.tasks.task import run_shared_task, run_task
 from tests.ingesting import DDL, commit_actions, write_ids
 
 Hook = Callable[[], None]
@@ -82,6 +85,41 @@ class InProcessIngestor:
         reports = tuple(run_task(self.spec, task, ticket) for task in plan.tasks)
         self.while_reading()
         return BatchResult(reports=reports)
+
+
+@dataclass
+class InProcessReader:
+    """Stands for Spark where several targets share a read."""
+
+    ingestors: Mapping[str, InProcessIngestor]
+
+    def run(
+        self, plan: SharedPlan, *, tickets: Mapping[str, BatchTicket], stop: StopRequest
+    ) -> Mapping[str, BatchResult]:
+        del stop
+        ingestors = {name: self.ingestors[name] for name in plan.wanted}
+        for ingestor in ingestors.values():
+            ingestor.before_reading()
+        every = with_all_wrappers({name: ingestor.spec for name, ingestor in self.ingestors.items()})
+        specs = {name: every[name] for name in ingestors}
+        reports = [run_shared_task(specs, task, plan.wanted, tickets) for task in plan.tasks]
+        for ingestor in ingestors.values():
+            ingestor.while_reading()
+        return {name: BatchResult(reports=tuple(report[name] for report in reports)) for name in specs}
+
+
+def use_no_spark(patch: Callable[[type, str, Any], None], *, between: Hook = nothing) -> None:
+    """The tasks of every run, that of the command line too, in this process. `patch` sets an attribute; `between` is
+    called before and after every read."""
+
+    def no_session(assembly: Assembly, spec: TaskSpec) -> InProcessIngestor:
+        return InProcessIngestor(spec, assembly.config.spark.slots or 2, between, between)
+
+    def no_job(assembly: Assembly, ingestors: Mapping[str, Any]) -> Reader:
+        return InProcessReader(ingestors) if assembly.config.targets else ReadsForOne(ingestors)
+
+    patch(Assembly, "ingestor", no_session)
+    patch(Assembly, "reader", no_job)
 
 
 class AtOnce:
@@ -156,6 +194,7 @@ class Flow:
     min_age_s: float = 0
     planned: dict[str, Any] = field(default_factory=dict)
     later_ms: int = 120_000  # an empty file that has just been made would be held back
+    always: dict[str, Any] = field(default_factory=dict)  # settings of every run
 
     @property
     def src(self) -> Path:
@@ -233,6 +272,7 @@ class Flow:
     ) -> Summary:
         """A run as a new process would make it; or what it would do first, in `planned`."""
         self.runs += 1
+        settings = self.always | settings
         summary = summary or Summary()
         table = self.place.open()
         described: dict[str, Any] = {"indexed_columns": table.indexed_columns} if table is not None else {}
@@ -256,10 +296,11 @@ class Flow:
             rename=ingestor.spec.parsing.rename,
             ignores_undeclared=ingestor.spec.parsing.unknown is Unknown.IGNORE,
             settings_fingerprint=ingestor.spec.parsing.fingerprint,
+            transform=None if ingestor.spec.transform is None else ingestor.spec.transform.fingerprint,
         )
         target = table if place is None else place.open()
         if plans_only:
-            self.planned = plan_run(ports, replace(given, **settings), target)
+            self.planned = plan_run(ports, replace(given, **settings), target).shown
             return summary
         drain(ports, replace(given, **settings), target)
         return summary

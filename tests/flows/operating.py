@@ -7,20 +7,22 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from blizzard.config.load import make_config
 from blizzard.config.request import make_request
-from blizzard.core.events import unheard
+from blizzard.core.events import Committed, Event, OfTarget, Planned, unheard
 from blizzard.run.assemble import Assembly, Opened
 from blizzard.run.stream import Stream
 from blizzard.run.summary import Summary
 from blizzard.service.control import RunControl
 from blizzard.service.operation import Operation
 from tests.flows.in_process import Flow
+from tests.ingesting import DDL
 
 
 class InProcessOperation(Operation):
@@ -38,8 +40,9 @@ class InProcessOperation(Operation):
     def _run_once(self, summary: Summary) -> None:
         # What is told is told by the flow itself: its `told` is the emit of this operation too.
         see = self._following.total.see if summary is not self._following.total else unheard
-        self.flow.run(stop=self._control, emit=Stream(self._metrics.see, see), summary=summary, **self.settings)
-        summary.status = "stopped" if self._control.requested() else "done" if summary.commits else "idle"
+        self.flow.run(stop=self._control, emit=Stream(self._watch, see), summary=summary, **self.settings)
+        ended = "paused" if summary.paused is not None else "done" if summary.commits else "idle"
+        summary.status = "stopped" if self._control.requested() else ended
 
     def metrics(self) -> str:
         return self._metrics.text().decode()
@@ -77,7 +80,9 @@ def ask(url: str, method: str = "GET", **headers: str) -> Answered:
 
 
 @contextmanager
-def going(operation: InProcessOperation, *, follows: bool = True) -> Iterator[tuple[str, threading.Thread]]:
+def going(
+    operation: InProcessOperation | SeveralOperation, *, follows: bool = True
+) -> Iterator[tuple[str, threading.Thread]]:
     """The run goes in a thread of its own; its URL and that thread. It is stopped in the end."""
     notes = operation.flow.told.notes
     notes.clear()
@@ -101,3 +106,37 @@ def wait_until(condition: Callable[[], object], seconds: float = 20) -> None:
     while not condition():
         assert time.monotonic() < until, "it did not come about"
         time.sleep(0.02)
+
+
+class SeveralOperation(Operation):
+    """With several targets, each at the folder of its name; the tasks run in this process (fixture `in_process`)."""
+
+    def __init__(self, folder: Path, targets: Mapping[str, Mapping[str, Any]], config: Mapping[str, Any]) -> None:
+        given: dict[str, Any] = {"source.path": str(folder / "src"), "schema.ddl": DDL}
+        given |= {"follow.poll_s": 0, "follow.jitter_s": 0, **config}
+        for name, own in targets.items():
+            given |= {f"targets.{name}.{key}": value for key, value in own.items()}
+            given[f"targets.{name}.table.path"] = str(folder / name)
+        assembly = Assembly(request=make_request(make_config(given), pipeline="p"))
+        self.flow, self.control, self.summary = Flow(folder), RunControl(), Summary()
+        super().__init__(assembly, assembly.open(), self.summary, self.control, emit=self._hear)
+        self.planned: list[str] = []  # for which target a batch was planned
+        self.landed: list[tuple[str, str]] = []  # which target has finished which file, in the order of commits
+        self.on_commit: Callable[[], None] = lambda: None
+
+    def _hear(self, event: Event) -> None:
+        self.flow.told.see(event)
+        match event:
+            case OfTarget(target=target, event=Committed(result=result)):
+                self.landed += [(target, piece.path) for piece in result.slices if piece.finished]
+                self.on_commit()
+            case OfTarget(target=target, event=Planned()):
+                self.planned.append(target)
+            case OfTarget():
+                self.flow.told.see(event.event)
+            case _:
+                pass
+
+    def go(self, *, follows: bool = False) -> Summary:
+        self.run(follows=follows)
+        return self.summary

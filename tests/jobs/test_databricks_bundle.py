@@ -27,7 +27,8 @@ TASK: dict[str, Any] = JOB["tasks"][0]
 
 def test_the_job_is_what_the_service_takes() -> None:
     job = Job.from_dict(copy.deepcopy(JOB))  # type: ignore[arg-type]
-    assert job.max_concurrent_runs == 1
+    # One run at a time, and a run that comes due meanwhile is left out.
+    assert (job.max_concurrent_runs, JOB["queue"]) == (1, {"enabled": False})
     assert job.as_dict()["tasks"][0]["python_wheel_task"]["entry_point"] == "blizzard-ingest"  # type: ignore[index]
 
 
@@ -57,6 +58,18 @@ def test_the_bundle_has_only_what_a_bundle_may_have() -> None:
     assert used == set(BUNDLE["variables"])
     cluster_keys = {cluster["job_cluster_key"] for cluster in JOB["job_clusters"]}
     assert {task["job_cluster_key"] for task in JOB["tasks"]} == cluster_keys
+
+
+def test_airflow_may_have_the_schedule_and_the_retries_instead() -> None:
+    """A deployment for Airflow sets two variables. Both are used, and have the values for a job on its own."""
+    assert JOB["schedule"]["pause_status"] == "${var.pause_status}"
+    assert TASK["max_retries"] == "${var.max_retries}"
+    defaults = {name: BUNDLE["variables"][name]["default"] for name in ("pause_status", "max_retries")}
+    assert defaults == {"pause_status": "UNPAUSED", "max_retries": 2}
+    for given in ({"pause_status": "PAUSED", "max_retries": 0}, defaults):
+        job: Any = copy.deepcopy(JOB)
+        job["schedule"]["pause_status"], job["tasks"][0]["max_retries"] = given["pause_status"], given["max_retries"]
+        Job.from_dict(job)
 
 
 def argv(**given: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import re
 import shlex
@@ -14,6 +15,7 @@ from botocore.validate import ParamValidator
 
 from blizzard.airflow import EmrServerless, EmrStep, Ingest
 from blizzard.cli.parser import build_parser
+from tests.jobs.examples import emr_arguments
 
 FOLDER = Path(__file__).parents[2] / "jobs/emr"
 STEPS = json.loads((FOLDER / "steps.json").read_text())
@@ -44,15 +46,12 @@ def test_the_models_do_find_mistakes() -> None:
     assert "Invalid type" in problems("emr-serverless", "StartJobRun", wrong)
 
 
-@pytest.mark.parametrize("which", ["step", "job run"])
-def test_the_arguments_are_those_of_blizzard_run(which: str) -> None:
-    if which == "step":
-        words = STEPS[0]["HadoopJarStep"]["Args"]
-        arguments = words[words.index("s3://BUCKET/_blizzard/ingest.py") + 1 :]
-    else:
-        arguments = JOB_RUN["jobDriver"]["sparkSubmit"]["entryPointArguments"]
-    options = build_parser().parse_args(["run", *arguments])
-    assert (options.source, options.table) == ("s3://BUCKET/landing/events", "s3://BUCKET/lake/events")
+@pytest.mark.parametrize("name", ["steps.json", "serverless-job-run.json"])
+def test_the_arguments_are_those_of_blizzard_run(name: str) -> None:
+    options = build_parser().parse_args(["run", *emr_arguments()[name]])
+    assert options.source.startswith("s3://BUCKET/landing/")
+    assert options.table.startswith("s3://BUCKET/lake/")
+    assert options.schema, "a first run makes the table"
 
 
 def confs(words: list[str]) -> dict[str, str]:
@@ -76,9 +75,68 @@ def test_the_files_and_the_airflow_runners_ask_for_the_same_settings() -> None:
     assert asked.items() <= archive.items()
 
 
-def test_the_role_may_write_where_the_job_writes() -> None:
-    policy = json.loads((FOLDER / "role-policy.json").read_text())
-    writable = [r for s in policy["Statement"] if "s3:PutObject" in s["Action"] for r in s["Resource"]]
-    for written in ("lake/events/part", "lake/events_quarantine/part", "_blizzard/summaries/events.json"):
-        name = f"arn:aws:s3:::BUCKET/{written}"
-        assert any(re.fullmatch(re.escape(r).replace(r"\*", ".*"), name) for r in writable), written
+READ, WRITE = {"s3:GetObject"}, {"s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"}
+LIST = "s3:ListBucket"
+
+
+def needed(file: str, *more: str) -> set[tuple[str, str]]:
+    """Which action on which resource a job file needs, by what each of its addresses is for."""
+    options = build_parser().parse_args(["run", *emr_arguments()[file], *more])
+    keys = dict(assignment.split("=", 1) for assignment in options.assignments)
+    uses = {
+        f"{options.source}/2026/a.ndjson.gz": READ,
+        options.summary: WRITE,
+        f"{options.table}/_delta_log/00000000000000000001.json": WRITE | {"s3:DeleteObject"},
+        f"{options.table}_quarantine/_delta_log/00000000000000000001.json": WRITE | {"s3:DeleteObject"},
+    }
+    if keys.get("after_ingest.action", "none") != "none":
+        uses[f"{options.source}/2026/a.ndjson.gz"] = READ | {"s3:DeleteObject"}
+    if "after_ingest.archive_path" in keys:
+        uses[f"{keys['after_ingest.archive_path']}/2026/a.ndjson.gz"] = WRITE
+    known = {options.source, options.table, options.summary}
+    for uri in re.findall(r"s3://[^\s\"#]+", (FOLDER / file).read_text()):
+        if uri.endswith("/logs"):
+            uses[f"{uri}/applications/1/driver.gz"] = WRITE
+        elif uri not in known:
+            uses[uri] = READ  # the application and the archive
+    found = {
+        (action, f"arn:aws:s3:::{uri.removeprefix('s3://')}") for uri, actions in uses.items() for action in actions
+    }
+    buckets = {uri.removeprefix("s3://").split("/")[0] for uri in uses}
+    return found | {(LIST, f"arn:aws:s3:::{bucket}") for bucket in buckets}
+
+
+def refused(wanted: set[tuple[str, str]], *policies: str) -> set[tuple[str, str]]:
+    statements = [s for name in policies for s in json.loads((FOLDER / name).read_text())["Statement"]]
+    allowed = [(action, resource) for s in statements for action in s["Action"] for resource in s["Resource"]]
+    return {
+        (action, name)
+        for action, name in wanted
+        if not any(action == given and fnmatch.fnmatchcase(name, resource) for given, resource in allowed)
+    }
+
+
+@pytest.mark.parametrize("file", ["steps.json", "serverless-job-run.json"])
+def test_the_role_may_do_what_the_job_does(file: str) -> None:
+    assert refused(needed(file), "role-policy.json") == set()
+
+
+ARCHIVE = ("--set", "after_ingest.action=archive", "--set", "after_ingest.archive_path=s3://BUCKET/archive/x")
+
+
+@pytest.mark.parametrize("more", [("--set", "after_ingest.action=delete"), ARCHIVE], ids=["delete", "archive"])
+@pytest.mark.parametrize("file", ["steps.json", "serverless-job-run.json"])
+def test_taking_source_files_away_needs_the_second_policy(file: str, more: tuple[str, ...]) -> None:
+    missing = refused(needed(file, *more), "role-policy.json")
+    assert "s3:DeleteObject" in {action for action, name in missing if "/landing/" in name}
+    assert refused(needed(file, *more), "role-policy.json", "role-policy-after-ingest.json") == set()
+
+
+def test_the_role_may_do_no_more_than_the_jobs_do() -> None:
+    """Nobody is given a right on a place that no job file names."""
+    wanted = needed("steps.json") | needed("serverless-job-run.json")
+    for statement in json.loads((FOLDER / "role-policy.json").read_text())["Statement"]:
+        for action in statement["Action"]:
+            for resource in statement["Resource"]:
+                used = any(action == a and fnmatch.fnmatchcase(name, resource) for a, name in wanted)
+                assert used, (action, resource)

@@ -97,6 +97,7 @@ def test_without_a_cargo_that_works_the_wheel_is_for_every_platform(cargo: str, 
 
 def check_that_it_is_the_package(names: set[str]) -> None:
     assert {"blizzard/tasks/task.py", "blizzard/log4j2-quiet.properties", "blizzard/py.typed"} <= names
+    assert f"{NAME}.dist-info/licenses/LICENSE" in names
     assert {name for name in names if name.endswith((".rs", ".toml", ".lock")) or "/target/" in name} == set()
     assert {name.split("/")[0] for name in names} == {"blizzard", f"{NAME}.dist-info"}
 
@@ -127,7 +128,14 @@ def test_an_sdist_can_build_the_native_parser(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / f"{NAME}.tar.gz") as packed:
         names = {name.removeprefix(f"{NAME}/") for name in packed.getnames()}
     sources = {str(path.relative_to(ROOT)) for path in (ROOT / "blizzard/native/src").rglob("*.rs")}
-    assert {"blizzard/native/Cargo.toml", "jobs/native_build.py", "pyproject.toml", *sources} <= names
+    assert {
+        "blizzard/native/Cargo.toml",
+        "jobs/native_build.py",
+        "pyproject.toml",
+        "LICENSE",
+        "README.md",
+        *sources,
+    } <= names
     assert {name for name in names if name.endswith((".so", ".lock")) or "/target/" in name} == set()
 
 

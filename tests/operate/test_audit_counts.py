@@ -52,8 +52,8 @@ def test_a_truncated_file_is_broken_and_a_skipped_one_skipped(flow: Flow, capsys
     assert main(["audit", *where(flow)]) == 0
     said = capsys.readouterr().out
     assert "1 of them ingested whole" in said
-    assert "! 1 were given up before their end: see blizzard dlq list: n.ndjson.gz" in said
-    assert "  1 were left out by a person (checkpoint skip): o.ndjson" in said
+    assert "! 1 file given up before the end: see blizzard dlq list: n.ndjson.gz" in said
+    assert "  1 file left out by a person (checkpoint skip): o.ndjson" in said
 
 
 def test_a_file_in_progress_and_one_held_back_wait_and_are_no_trouble(
@@ -81,7 +81,7 @@ def test_bad_records_are_held_against_the_quarantine(flow: Flow, capsys: pytest.
     found = audit(flow, capsys, code=5)
     assert (found["quarantined"], found["quarantine_missing"], found["problems"]) == (2, [3], ["quarantine_missing"])
     assert main(["audit", *where(flow)]) == 0
-    assert "3 records were bad; the quarantine holds 2 rows" in capsys.readouterr().out
+    assert "3 bad records; the quarantine holds 2 rows" in capsys.readouterr().out
 
 
 def test_records_that_were_purged_or_replayed_are_not_missing(flow: Flow, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +104,7 @@ def test_a_file_that_two_pipelines_of_the_table_read_is_told_and_trouble_unless_
     assert audit(flow, capsys, code=5)["problems"] == ["read_by_others"]
     assert main(["audit", *where(flow)]) == 0
     said = capsys.readouterr().out
-    assert "! 1 were ingested by another pipeline of this table too, at least in part: m.ndjson" in said
+    assert "! 1 file ingested by another pipeline of this table too, at least in part: m.ndjson" in said
     assert "the other pipelines: q" in said
 
 

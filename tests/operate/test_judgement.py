@@ -240,7 +240,7 @@ def test_a_rollback_by_command_after_a_restore(flow: Flow, capsys: pytest.Captur
     restore(flow, 2)
     words = ["--source", str(flow.src), "--table", str(flow.table), "--pipeline", "p"]
     assert main(["checkpoint", "rollback", "--to", "2", "--dry-run", *words]) == 0
-    assert "0 records leave the table" in capsys.readouterr().out
+    assert "out of the table: 0 records" in capsys.readouterr().out
     assert main(["checkpoint", "rollback", "--to", "2", "--yes", *words]) == 0
     flow.run()
     assert ids(flow.table) == list(range(12))

@@ -28,11 +28,11 @@ def just_before_the_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[], ob
     """Somebody else acts once, when everything has been looked at."""
     once: list[str] = []
 
-    def at_point(point: str) -> None:
+    def at_point(point: str, root: str = "") -> None:
         if point == "commit.before" and not once:
             once.append(point)
             act()
-        reach(point)
+        reach(point, root)
 
     monkeypatch.setattr(committing, "reach", at_point)
 

@@ -75,7 +75,7 @@ def test_plan_refuses_as_a_run_would(flow: Elsewhere, kind: str, capsys: pytest.
 def test_audit_finds_it(flow: Elsewhere, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, text = call(capsys, "audit", "--check", *names(flow))
     if kind == "quarantine_behind":  # it can say which commits' bad records are missing
-        assert (code, "their sequences: 2, 3" in text) == (5, True), text
+        assert (code, "by sequence: 2, 3" in text) == (5, True), text
     else:
         assert (code, f"[{kind}]" in text) == (3, True), text
 

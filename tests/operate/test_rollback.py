@@ -331,7 +331,7 @@ def test_the_command_says_what_it_would_do_and_does_it_only_when_told(
 ) -> None:
     code, text = call(flow, capsys, "--to", "2", "--dry-run")
     assert (code, newest(flow.table)) == (0, 4)
-    assert "6 records leave the table" in text
+    assert "out of the table: 6 records, in 2 Parquet files" in text
     assert "2.ndjson, 3.ndjson" in text
     code, text = call(flow, capsys, "--to", "2")
     assert (code, newest(flow.table)) == (2, 4)

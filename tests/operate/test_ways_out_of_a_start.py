@@ -126,7 +126,10 @@ def test_damaged_checkpoint(tmp_path: Path, shell: Shell, how: str) -> None:
     if how == "backup":
         shutil.copy(tmp_path / "backup.json", log_file(flow.table, version))
     else:
-        assert "import an exported position of sequence 1 (blizzard checkpoint import --replace)" in text
+        assert (
+            "import an exported position of sequence 1 (blizzard checkpoint import --replace; with --from-mirror"
+            in text
+        )
         assert shell("checkpoint", "import", *table, "--in", "kept.json", "--replace").code == 0
     assert shell.run("--pipeline", "p").code == 0
     assert ids(shell.table) == [0, 1, 2, 3]

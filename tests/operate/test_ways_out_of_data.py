@@ -177,7 +177,7 @@ def test_too_many_columns(tmp_path: Path, shell: Shell) -> None:
 
 
 def test_schema_unstable(tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blizzard.run.ingest._MAX_ROUNDS", 1)
+    monkeypatch.setattr("blizzard.run.read._MAX_ROUNDS", 1)
     write(tmp_path / "src/a.ndjson", b'{"id":0,"new":1}\n')
     said = stopped(shell.run("--pipeline", "p", "--set", "schema.evolution=add_columns"), 5, "schema_unstable")
     assert "schema.evolution" in said.last["error"]
@@ -250,3 +250,28 @@ def test_missing_value(tmp_path: Path, shell: Shell, way: str) -> None:
     goes_on(shell, *(needed if way == "mend" else needed[:2]))
     assert ids(shell.table) == ([0, 1] if way == "mend" else [0])
     assert len(Flow(tmp_path).quarantined()) == (0 if way == "mend" else 1)
+
+
+def test_transform_failed(tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the middle of a file, and with a first part of it committed: the transform is corrected, and every record is
+    in the table once."""
+    write(tmp_path / "src/a.ndjson", lines(*range(6)))
+    (tmp_path / "cleaning_that_breaks.py").write_text(
+        "def clean(batch):\n"
+        "    late = batch.num_rows and max(batch['id'].to_pylist()) > 3\n"
+        "    return batch.drop_columns(['_blizzard_line']) if late else batch\n"
+        "def corrected(batch):\n"
+        "    return batch\n"
+    )
+    monkeypatch.chdir(tmp_path)
+
+    def words(name: str) -> tuple[str, ...]:
+        schema = ("--schema", "id BIGINT, name STRING") if shell.table.exists() else ()
+        return (*schema, "--set", f"transform.python=cleaning_that_breaks:{name}", "--set", "limits.max_records=3")
+
+    said = stopped(shell.run("--pipeline", "p", *words("clean")), 5, "transform_failed")
+    assert "cleaning_that_breaks:clean returned rows without the column _blizzard_line" in said.last["error"]
+    assert "Correct the transform, and run again" in said.last["error"]
+    assert ids(shell.table) == [0, 1, 2], "what was committed before stays"
+    goes_on(shell, *words("corrected"))
+    assert ids(shell.table) == [*range(6)]

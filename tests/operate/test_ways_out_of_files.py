@@ -93,7 +93,7 @@ def test_late_unclear_is_answered_file_by_file(tmp_path: Path, shell: Shell) -> 
     assert "2 files" in said.last["error"]
     assert shell.obey(said, "checkpoint skip", NAME="m.ndjson").code == 0
     said = stopped(shell.run("--pipeline", "p"), 3, "late_unclear")
-    assert "1 files" in said.last["error"]
+    assert "1 file at or before the mark" in said.last["error"]
     assert shell.obey(said, "checkpoint reset", NAME="c.ndjson").code == 0
     goes_on(shell)
     assert ids(shell.table) == [0, 1, 2, 60, 61, 62, 9000]
@@ -122,7 +122,7 @@ def test_audit_names_what_is_unclear(tmp_path: Path, shell: Shell) -> None:
     unclear(tmp_path)
     said = shell("audit", *shell.where("--pipeline", "p", "--check"))
     assert said.code == 5
-    assert "the ledgers that would know them are gone: c.ndjson, m.ndjson" in said.text
+    assert "the ledgers that would know more are gone: c.ndjson, m.ndjson" in said.text
 
 
 # late_files, rewritten_files: their policy is fail

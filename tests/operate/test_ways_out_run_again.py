@@ -8,7 +8,7 @@ import pytest
 
 from blizzard import faults
 from blizzard.errors import Fenced, Temporary
-from blizzard.spark.ingestor import failure_of
+from blizzard.spark.job import failure_of
 from tests.failing import ends_with
 from tests.flows.backups import add_file, lines, live, three_batches
 from tests.flows.in_process import Flow, newest

@@ -228,7 +228,7 @@ def test_a_full_quarantine_blocks_or_rejects(flow: Flow) -> None:
         flow.run(max_quarantined=1)
     assert (error.value.kind, error.value.exit_code) == ("quarantine_full", 5)
     assert ids(flow.table) == [0, 1, 2]
-    summary = flow.run(max_quarantined=1, rejects_overflow=True)
+    summary = flow.run(max_quarantined=1, overflow="reject")
     assert ids(flow.table) == [0, 1, 2, 3]
     assert (summary.bad_records, summary.rejected, summary.quarantined) == (1, 1, 0)
     assert len(flow.quarantined()) == 1
@@ -248,7 +248,7 @@ def test_batches_in_flight_fill_the_quarantine_once(flow: Flow) -> None:
     summary = flow.run(
         limits=Limits(max_files=1),
         max_quarantined=4,
-        rejects_overflow=True,
+        overflow="reject",
         background=background,
         while_reading=until_the_last_one_is_settled,
     )

@@ -23,6 +23,7 @@ from blizzard.store import open_store
 from tests.flows.backups import realigned
 from tests.flows.in_process import Flow, log_file, newest, touch_again
 from tests.flows.replaying import STRICT, mendable, replay_in
+from tests.flows.rollbacks import roll_back
 from tests.ingesting import commit_actions, ids, line, write, write_ids
 
 DAY_MS = 86_400_000
@@ -97,9 +98,73 @@ def test_a_cut_line_in_any_slice_of_a_file_keeps_it(flow: Flow) -> None:
 def test_what_a_full_quarantine_rejected_keeps_its_file(flow: Flow) -> None:
     write(flow.src / "a.ndjson", line(0) + BAD + BAD)
     write_ids(flow.src / "b.ndjson", 1, 3)
-    settings: dict[str, Any] = {"max_quarantined": 1, "rejects_overflow": True}
+    settings: dict[str, Any] = {"max_quarantined": 1, "overflow": "reject"}
     assert flow.run(**settings).rejected == 2
     clean(flow, **settings)
+    assert sources(flow) == ["a.ndjson"]
+
+
+DROPPING: dict[str, Any] = {"max_quarantined": 1, "overflow": "drop_oldest"}
+
+
+def three_bad_files(flow: Flow, **settings: Any) -> None:
+    """Each in a batch of its own; the quarantine has room for the last one."""
+    for number, name in enumerate("abc"):
+        write(flow.src / f"{name}.ndjson", line(number) + BAD)
+        flow.run(**DROPPING, **settings)
+    assert [row["source_file"] for row in flow.quarantined()] == ["c.ndjson"]
+
+
+@pytest.mark.parametrize("how", [deleting, archiving])
+def test_what_had_to_leave_the_quarantine_keeps_its_file(flow: Flow, how: Callable[[Flow], Cleaning]) -> None:
+    three_bad_files(flow)
+    write_ids(flow.src / "d.ndjson", 3, 6)
+    flow.run(**DROPPING)
+    summary = clean(flow, how, **DROPPING)
+    assert (sources(flow), summary.kept_files) == (["a.ndjson", "b.ndjson"], 2)
+    assert "its bad records of sequence 1 had to leave the full quarantine" in told(flow, "a.ndjson was")
+
+
+def test_a_file_whose_records_leave_with_the_commit_that_cleans_it_is_kept(flow: Flow) -> None:
+    """The commit that says that it is due is the one that drops them."""
+    write(flow.src / "a.ndjson", line(0) + BAD)
+    flow.run(**DROPPING)
+    flow.clock.ms += 2 * DAY_MS
+    write(flow.src / "b.ndjson", line(1) + BAD)
+    assert flow.run(cleaning=deleting(flow), **DROPPING).dropped_records == 1
+    assert sources(flow) == ["a.ndjson", "b.ndjson"]
+    clean(flow, **DROPPING)
+    assert sources(flow) == ["a.ndjson"]
+
+
+def test_a_file_that_was_cleaned_before_its_records_had_to_leave_is_gone(flow: Flow) -> None:
+    """That is what both settings together ask for, and docs say so."""
+    write(flow.src / "a.ndjson", line(0) + BAD)
+    flow.run(**DROPPING)
+    clean(flow, **DROPPING)
+    assert sources(flow) == []
+    write(flow.src / "b.ndjson", line(1) + BAD)
+    assert flow.run(**DROPPING, cleaning=deleting(flow)).dropped_records == 1
+    assert (ids(flow.table), [row["source_file"] for row in flow.quarantined()]) == ([0, 1], ["b.ndjson"])
+
+
+def test_a_file_is_kept_if_who_dropped_its_records_was_taken_back(flow: Flow) -> None:
+    three_bad_files(flow)
+    roll_back(flow, 2)
+    (flow.src / "c.ndjson").unlink()
+    clean(flow, **DROPPING)
+    assert sources(flow) == ["a.ndjson", "b.ndjson"]
+
+
+def test_files_are_kept_if_what_failed_again_had_to_leave(flow: Flow) -> None:
+    """A replay put it back under its own sequence, and no ledger says of which file it was."""
+    write(flow.src / "a.ndjson", line(0) + mendable(1) + b"\n" + BAD)
+    flow.run(spec=STRICT)
+    replay_in(flow)
+    assert [row["sequence"] for row in flow.quarantined()] == [2]
+    write(flow.src / "b.ndjson", line(2) + BAD)
+    assert flow.run(spec=STRICT, **DROPPING).dropped_records == 1
+    clean(flow, spec=STRICT, **DROPPING)
     assert sources(flow) == ["a.ndjson"]
 
 

@@ -19,7 +19,7 @@ from blizzard.core.types import BatchResult
 from blizzard.errors import BadData
 from blizzard.run.reasons import Advisor
 from blizzard.run.remarks import Remarks
-from blizzard.spark.ingestor import failure_of
+from blizzard.spark.job import failure_of
 from blizzard.tasks.policy import ParsePolicy, Unknown
 from tests.flows.in_process import Flow
 from tests.ingesting import rows, write

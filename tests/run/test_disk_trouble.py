@@ -14,7 +14,7 @@ import pytest
 
 from blizzard.cli.main import main
 from blizzard.errors import ConfigError, Temporary, errno_of, failure_to_write, known_failure
-from blizzard.spark.ingestor import failure_of
+from blizzard.spark.job import failure_of
 from tests.flows.in_process import Flow
 from tests.ingesting import ids, write, write_ids
 

@@ -8,11 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from blizzard.core.bad import BadPolicy, is_mostly_bad
+from blizzard.core.bad import BadPolicy, find_excess, is_mostly_bad
 from blizzard.core.codec import fence_app_id
 from blizzard.core.plan import Limits
+from blizzard.core.reasons import Met, Reason, Reasons
 from blizzard.core.types import BatchResult, SliceReport, TaskReport
 from blizzard.delta.place import DeltaRsPlace
 from blizzard.delta.unused import remove_unused_table
@@ -53,6 +56,36 @@ def test_the_share_and_how_few_records_say_something(rows: int, bad: int, is_sto
     assert not is_mostly_bad(read(rows, bad), BadPolicy())
     # A limit that the user has set decides alone.
     assert not is_mostly_bad(read(rows, bad), replace(HALF, max_ratio=0.9))
+
+
+@pytest.mark.parametrize(
+    ("rows", "filtered", "kinds", "is_stopped"),
+    [
+        # A few lines that are no JSON say nothing about a target that hardly any record is for.
+        (0, 1000, {"not_json": 3}, False),
+        (1, 1000, {"not_json": 30}, False),
+        (0, 10, {"not_json": 90}, True),
+        # What is for the target and does not fit its schema does, however few they are among all.
+        (0, 1000, {"bad_value": 3}, True),
+        (9, 1000, {"bad_value": 11}, True),
+        (9, 1000, {"bad_value": 10}, False),
+        (50, 1000, {"bad_value": 40, "not_json": 100}, False),
+    ],
+)
+def test_records_of_other_targets_hide_nothing_and_are_no_fault(
+    rows: int, filtered: int, kinds: dict[str, int], is_stopped: bool
+) -> None:
+    bad = sum(kinds.values())
+    (report,) = read(rows, bad).reports
+    reasons = Reasons(
+        met={Reason(kind=kind): Met(records=records, path="a", line=1, message="m") for kind, records in kinds.items()}
+    )
+    (piece,) = report.slices
+    piece = replace(piece, filtered=filtered, to_record=rows + bad + filtered)
+    result = BatchResult(reports=(replace(report, slices=(piece,), reasons=reasons),))
+    assert is_mostly_bad(result, HALF) is is_stopped
+    if is_stopped:
+        assert find_excess(result, BadPolicy(max_ratio=0.5)) is not None
 
 
 @pytest.mark.parametrize(
@@ -236,14 +269,16 @@ def test_files_of_others_stay(tmp_path: Path) -> None:
     assert list(tree(flow.table)) == ["notes.txt"]
 
 
-def test_of_a_shared_quarantine_only_the_files_of_the_run_go(tmp_path: Path) -> None:
+def test_of_a_shared_quarantine_only_the_files_of_the_run_and_the_table_go(tmp_path: Path) -> None:
     flow = Flow(tmp_path)
     root = tmp_path / "table_quarantine"
-    for name in ("blizzard-r-00000001-0000-a.parquet", "blizzard-s-00000001-0000-a.parquet"):
-        write(root / name, b"x")
-    (root / "_delta_log").mkdir()
-    flow.quarantine.take_back("r")
-    assert sorted(path.name for path in root.iterdir()) == ["_delta_log", "blizzard-s-00000001-0000-a.parquet"]
+    (root / "_delta_log").mkdir(parents=True)
+    for name, table_id in ("r-00000001-0000-a", "mine"), ("s-00000001-0000-a", "mine"), ("r-00000001-0000-b", "other"):
+        pq.write_table(pa.table({"table_id": [table_id, table_id]}), root / f"blizzard-{name}.parquet")
+    write(root / "blizzard-r-00000001-0000-c.parquet", b"it is not known whose this is")
+    flow.quarantine.take_back("r", "mine")
+    left = sorted(path.name.removeprefix("blizzard-") for path in root.iterdir())
+    assert left == ["_delta_log", "r-00000001-0000-b.parquet", "r-00000001-0000-c.parquet", "s-00000001-0000-a.parquet"]
 
 
 def test_a_log_that_cannot_be_put_back_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from blizzard.core.events import (
@@ -10,18 +12,22 @@ from blizzard.core.events import (
     ColumnsAdded,
     Committed,
     Discovered,
+    Ended,
     Event,
     Held,
+    OfTarget,
     Recovered,
     Rejected,
     StandsAt,
+    TargetFailed,
     UnknownFields,
     Waited,
 )
-from blizzard.core.kinds import CommitKind
+from blizzard.core.kinds import CommitKind, Kind
 from blizzard.core.paths import Path
 from blizzard.core.types import BatchResult, DataFile, SliceReport, TaskReport
-from blizzard.run.summary import Summary
+from blizzard.run.summary import Summary, describe_ending
+from blizzard.text.redaction import learn, of_one_command
 from tests.core.test_codec import example
 
 
@@ -99,3 +105,30 @@ def test_a_broken_file_is_counted(broken: str | None, bad_files: int) -> None:
 
 def test_only_the_first_names_are_kept() -> None:
     assert len(summed(UnknownFields(names=tuple(f"f{n}" for n in range(50)))).unknown_fields) == 20
+
+
+def test_what_scripts_decide_by_is_not_hidden_in_targets_either() -> None:
+    with of_one_command():
+        learn("failed")
+        summary = Summary(
+            status="done", targets={"a": Summary(status="failed", error="it failed", error_kind="failed")}
+        )
+        told = json.loads(summary.to_json())["targets"]["a"]
+    assert (told["status"], told["error_kind"], told["error"]) == ("failed", "failed", "it ***")
+
+
+def test_the_next_cycle_of_a_run_that_follows_tries_a_failed_target_again() -> None:
+    summary, began = Summary(), Began(pipeline="p", source="s", table="t", run_id="r")
+    ended = Ended(seconds=1, was_stopped=False, has_failed=False)
+    failed = OfTarget(target="a", event=TargetFailed(kind=Kind.COMMIT_FAILED, message="down"))
+    for event in (began, failed, ended):
+        summary.see(event)
+    assert (summary.status, summary.targets["a"].status, summary.targets["a"].error) == ("done", "failed", "down")
+    for event in (began, ended):
+        summary.see(event)
+    assert (summary.status, summary.targets["a"].status, summary.targets["a"].error) == ("idle", "idle", None)
+
+
+def test_a_first_run_that_finds_nothing_has_no_table_to_speak_of() -> None:
+    assert describe_ending(Summary(status="idle"), has_seconds=False) == "nothing new"
+    assert describe_ending(Summary(status="idle", delta_version=7), has_seconds=False) == "nothing new; table version 7"

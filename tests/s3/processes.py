@@ -32,21 +32,13 @@ class ServerProcess:
     ) -> None:
         self.port = free_port()
         self.log = log
-        parent = os.getpid()
-
-        def die_with_parent() -> None:
-            if _libc is not None:
-                _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-                if os.getppid() != parent:  # it ended before prctl could notice
-                    os._exit(1)
-
         with open(log, "ab") as out:
             self._process = subprocess.Popen(
                 command(self.port),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call through a library that is already loaded
+                preexec_fn=die_with_parent(),  # noqa: PLW1509 - one system call through a library that is already loaded
             )
         self.pid = self._process.pid
         self._wait_until_ready(health, ready_s)
@@ -73,6 +65,19 @@ class ServerProcess:
                 time.sleep(0.02)
         self.stop()
         raise RuntimeError(f"the server at {url} did not start:\n{self.log.read_text()}")
+
+
+def die_with_parent() -> Callable[[], None]:
+    """For a child, before its program begins: the kernel kills it when the thread that started it ends."""
+    parent = os.getpid()
+
+    def prepare() -> None:
+        if _libc is not None:
+            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:  # it ended before prctl could notice
+                os._exit(1)
+
+    return prepare
 
 
 def free_port() -> int:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from blizzard.config.load import make_config
 from blizzard.errors import BadData, SchemaError
-from blizzard.run.assemble import parse_policy
+from blizzard.run.layouts import parse_policy
 from blizzard.schema import parse_path
 from blizzard.schema.ddl import to_ddl
 from blizzard.schema.hints import parse_hints

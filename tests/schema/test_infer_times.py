@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.config.load import make_config
-from blizzard.run.assemble import parse_policy
+from blizzard.run.layouts import parse_policy
 from blizzard.schema.ddl import parse_ddl, to_ddl
 from blizzard.schema.formats import ISO, parse_format
 from blizzard.schema.infer import Inference, InferenceSettings, infer_schema

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
@@ -11,11 +12,12 @@ import pytest
 
 from blizzard.core.events import Event, Warned, unheard
 from blizzard.core.kinds import Kind
+from blizzard.core.position import Paused
 from blizzard.errors import Refused, SparkGone, Temporary
 from blizzard.run.stream import Stream
 from blizzard.run.summary import Summary
-from blizzard.service.control import RunControl
-from blizzard.service.follow import UNHEALTHY_AFTER, Following, follow
+from blizzard.service.control import RunControl, Wish
+from blizzard.service.follow import UNHEALTHY_AFTER, Following, follow, wait_out_all, wait_out_temporary
 from blizzard.service.metrics import Metrics
 
 
@@ -41,7 +43,11 @@ class Telling:
 
 
 def follow_cycles(
-    control: RunControl, *cycles: Callable[[Summary], None], jitter_s: float = 0.0, progress: Telling | None = None
+    control: RunControl,
+    *cycles: Callable[[Summary], None],
+    poll_s: float = 10,
+    jitter_s: float = 0.0,
+    progress: Telling | None = None,
 ) -> tuple[Following, Metrics]:
     """Runs these cycles; the last one asks to stop."""
     following, left, telemetry = Following(total=Summary()), list(cycles), Metrics("p")
@@ -55,7 +61,7 @@ def follow_cycles(
         run_once,
         control,
         following,
-        poll_s=10,
+        poll_s=poll_s,
         jitter_s=jitter_s,
         emit=Stream(telemetry.see, (progress or Telling()).see),
     )
@@ -96,6 +102,33 @@ def test_trouble_that_passes_is_waited_out_with_growing_pauses() -> None:
         telemetry.registry.get_sample_value("blizzard_errors_total", {"pipeline": "p", "kind": "store_unavailable"})
         == 2
     )
+
+
+def test_an_error_of_the_operating_system_that_may_pass_is_waited_out_too() -> None:
+    def stale(_: Summary) -> None:
+        raise OSError(errno.ESTALE, "Stale file handle", "/mnt/landing")
+
+    control, progress = Patient(), Telling()
+    follow_cycles(control, stale, nothing, progress=progress)
+    assert progress.warnings == ["/mnt/landing: Stale file handle. Run again. [temporary]; looking again in 20 s"]
+
+
+def test_in_a_fleet_what_needs_a_person_is_tried_again_more_and_more_rarely() -> None:
+    refused, passing = Refused("no", kind=Kind.TABLE_REWRITTEN), Temporary("later")
+    assert [wait_out_all(refused, n, 10) for n in (1, 2, 3, 9)] == [60, 120, 240, 3600]
+    assert [wait_out_all(passing, n, 10) for n in (1, 2, 9)] == [20, 40, 300]
+    assert wait_out_all(SparkGone("gone"), 1, 10) is None
+    assert [wait_out_temporary(error, 1, 10) for error in (refused, passing)] == [None, 20]
+
+
+def test_the_pause_begins_anew_with_another_kind_of_failure() -> None:
+    following = Following(total=Summary())
+    for _ in range(4):
+        following.failed(Temporary("the network is down", kind=Kind.STORE_UNAVAILABLE))
+    following.failed(Refused("no", kind=Kind.TABLE_REWRITTEN))
+    assert (following.failures, following.repeats, following.needs_person) == (5, 1, True)
+    following.went_well()
+    assert (following.failures, following.repeats, following.needs_person) == (0, 0, False)
 
 
 def test_a_pause_has_a_bound_however_often_it_fails() -> None:
@@ -141,21 +174,14 @@ def test_a_batch_given_up_because_of_a_stop_is_not_a_good_end() -> None:
         follow_cycles(control, stopped)
 
 
-def test_while_paused_nothing_is_read() -> None:
+@pytest.mark.parametrize(("poll_s", "waits"), [(10, [10, 10]), (0, [1, 0])])
+def test_a_paused_pipeline_is_looked_at_once_a_second_at_most(poll_s: float, waits: list[float]) -> None:
+    def paused(summary: Summary) -> None:
+        summary.paused = Paused(at_ms=1)
+
     control = Patient()
-    asked: list[int] = []
-
-    class Resuming(Patient):
-        def wait(self, seconds: float) -> None:
-            super().wait(seconds)
-            asked.append(len(self.waits))
-            if len(self.waits) == 3:
-                self.resume()
-
-    control = Resuming()
-    control.pause()
-    following, _ = follow_cycles(control, nothing)
-    assert (asked, following.cycles) == ([1, 2, 3], 1)
+    follow_cycles(control, paused, nothing, nothing, poll_s=poll_s)
+    assert control.waits == waits
 
 
 def test_commit_now_with_nothing_to_commit_does_not_cut_the_next_batch_short() -> None:
@@ -176,15 +202,27 @@ def test_a_wait_ends_when_something_is_asked() -> None:
         timer.join()
 
 
+def toggled(control: RunControl) -> Wish | None:
+    """What is wanted after one more SIGUSR1."""
+    os.kill(os.getpid(), signal.SIGUSR1)
+    return control.wish
+
+
 def test_signals_pause_resume_commit_and_stop() -> None:
     control = RunControl()
     with control.installed():
-        os.kill(os.getpid(), signal.SIGUSR1)
-        assert control.is_paused
+        assert toggled(control) is Wish.PAUSE
         assert control.requested()
         assert not control.is_stopping
-        os.kill(os.getpid(), signal.SIGUSR1)
-        assert not control.is_paused
+        assert toggled(control) is Wish.RESUME
+        assert not control.requested()
+        control.has_done(Wish.PAUSE)  # too late: something else is wanted by now
+        assert control.wish is Wish.RESUME
+        control.has_done(Wish.RESUME)
+        control.is_paused = True
+        assert toggled(control) is Wish.RESUME
+        assert toggled(control) is Wish.PAUSE
+        control.has_done(Wish.PAUSE)
         os.kill(os.getpid(), signal.SIGUSR2)
         assert control.ends_batch()
         assert not control.requested()

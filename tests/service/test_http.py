@@ -13,10 +13,23 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from blizzard.errors import ConfigError
-from blizzard.service.http import Answer, ApiServer, parse_address
+from blizzard.core.kinds import Kind
+from blizzard.errors import ConfigError, Refused
+from blizzard.service.http import ApiServer, parse_address
+from blizzard.service.router import Answer, NotThere, Route, Router, View
 from tests.failing import ends_with
 from tests.flows.operating import ask
+
+
+def routed(gets: dict[str, View], posts: dict[str, View] | None = None) -> Router:
+    by_method = {"GET": gets, "POST": posts or {}}
+    return Router(
+        [
+            Route(method=method, path=path, view=view, summary="", answers={})
+            for method, views in by_method.items()
+            for path, view in views.items()
+        ]
+    )
 
 
 @pytest.fixture
@@ -37,7 +50,7 @@ def serve(asked: list[str]) -> Iterator[Callable[..., str]]:
 
     def start(token: str | None = None, address: str = "127.0.0.1:0") -> str:
         gets = {"/": lambda: Answer(body=b"page", kind="text/html"), "/fails": fail}
-        servers.append(ApiServer(address, gets=gets, posts={"/pause": act}, token=token))
+        servers.append(ApiServer(address, routed(gets, {"/pause": act}), token=token))
         return servers[-1].url
 
     yield start
@@ -84,6 +97,27 @@ def test_a_form_without_a_script_leads_back_to_the_page(serve: Callable[..., str
     answer = ask(f"{serve()}/pause", "POST", Accept="text/html,*/*")
     assert (answer.status, answer.headers["Location"]) == (303, "/")
     assert asked == ["pause"]
+
+
+@pytest.mark.parametrize(
+    ("referer", "back"),
+    [
+        ("{url}/pipelines/orders/report", "/pipelines/orders/report"),
+        ("{url}/", "/"),
+        ("{url}", "/"),
+        ("{url}//evil.example/x", "/"),
+        ("{url}/a\\b", "/"),
+        ("https://evil.example/x", "/"),
+        ("javascript:alert(1)", "/"),
+        ("[", "/"),
+    ],
+)
+def test_it_leads_back_to_the_page_that_it_was_on_and_to_no_other_site(
+    serve: Callable[..., str], referer: str, back: str
+) -> None:
+    url = serve()
+    answer = ask(f"{url}/pause", "POST", Accept="text/html", Referer=referer.replace("{url}", url))
+    assert (answer.status, answer.headers["Location"]) == (303, back)
 
 
 def test_with_a_token_nothing_goes_without_it(serve: Callable[..., str], asked: list[str]) -> None:
@@ -155,7 +189,45 @@ def test_what_there_is_not_and_what_fails(serve: Callable[..., str]) -> None:
     assert ask(f"{url}/nothing").status == 404
     assert ask(f"{url}/pause").status == 405
     assert ask(f"{url}/", "POST").status == 405
+    assert ask(f"{url}/pause").headers["Allow"] == "POST"
+    assert ask(f"{url}/", "PUT").headers["Allow"] == "GET, HEAD"
     assert ask(f"{url}/fails").json == {"error": "ValueError: no luck"}
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY", "X"])
+def test_other_methods_are_answered_like_any_request(serve: Callable[..., str], asked: list[str], method: str) -> None:
+    url = serve()
+    assert ask(f"{url}/pause", method).json == {"error": f"{method} is not for /pause"}
+    assert ask(f"{url}/nothing", method).status == 404
+    assert ask(f"{url}/pause", method, Host="evil.example").status == 403
+    assert ask(f"{serve('secret')}/pause", method).status == 401
+    assert asked == []
+
+
+def test_a_head_is_a_get_without_its_body(serve: Callable[..., str]) -> None:
+    where = urlsplit(serve())
+    connection = http.client.HTTPConnection(where.netloc, timeout=10)
+    for _ in range(2):  # nothing is left on the connection
+        connection.request("HEAD", "/")
+        answer = connection.getresponse()
+        assert (answer.status, answer.headers["Content-Length"], answer.read()) == (200, "4", b"")
+    connection.close()
+
+
+def test_what_cannot_be_told_now_is_no_defect() -> None:
+    def cannot() -> Answer:
+        raise Refused("version 3 is damaged", kind=Kind.LOG_DAMAGED)
+
+    def nothing() -> Answer:
+        raise NotThere("there is no pipeline 'x'")
+
+    server = ApiServer("127.0.0.1:0", routed({"/": cannot, "/x": nothing}))
+    try:
+        answer = ask(server.url)
+        assert (answer.status, answer.json) == (503, {"error": "version 3 is damaged", "kind": "log_damaged"})
+        assert ask(f"{server.url}/x").json == {"error": "there is no pipeline 'x'"}
+    finally:
+        server.close()
 
 
 def test_a_body_is_never_taken_for_the_next_request(serve: Callable[..., str], asked: list[str]) -> None:
@@ -209,7 +281,7 @@ def test_a_port_in_use_is_told(serve: Callable[..., str]) -> None:
 
 
 def test_closing_ends_the_connections_that_browsers_keep(asked: list[str]) -> None:
-    server = ApiServer("127.0.0.1:0", gets={"/": lambda: Answer(body=b"page")}, posts={})
+    server = ApiServer("127.0.0.1:0", routed({"/": lambda: Answer(body=b"page")}))
     connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=10)
     connection.request("GET", "/")
     assert connection.getresponse().read() == b"page"
@@ -226,7 +298,7 @@ def test_closing_waits_for_the_answer_under_way() -> None:
         time.sleep(0.4)
         return Answer(body=b"whole")
 
-    server = ApiServer("127.0.0.1:0", gets={"/": slow}, posts={})
+    server = ApiServer("127.0.0.1:0", routed({"/": slow}))
     assert ask(server.url).body == "whole"
 
 
@@ -238,7 +310,7 @@ def test_a_client_that_goes_away_leaves_nothing_in_the_log(capfd: pytest.Capture
         time.sleep(0.2)
         return Answer(body=b"x" * 20_000_000)
 
-    server = ApiServer("127.0.0.1:0", gets={"/": slow}, posts={})
+    server = ApiServer("127.0.0.1:0", routed({"/": slow}))
     where = urlsplit(server.url)
     connection = socket.create_connection((where.hostname or "", where.port or 0), timeout=10)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset, at once

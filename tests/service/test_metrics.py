@@ -18,9 +18,10 @@ from blizzard.config.load import make_config
 from blizzard.core.events import CommitFailed, Committed, StandsAt
 from blizzard.core.kinds import CommitKind
 from blizzard.core.position import Marks, PlannedOn, Position
-from blizzard.core.types import BatchResult, SourceIdentity
+from blizzard.core.types import BatchResult, QuarantinedBatch, SourceIdentity
 from blizzard.errors import ConfigError
-from blizzard.service.metrics import RECOVERY_PATHS, Metrics
+from blizzard.service.metrics import RECOVERY_PATHS, FleetMetrics, Metrics
+from blizzard.service.target_metrics import TargetMetrics
 
 ROOT = Path(__file__).parents[2]
 PROMISED = [
@@ -35,10 +36,17 @@ def families() -> dict[str, Any]:
     return {family.name: family for family in Metrics("p").registry.collect()}
 
 
+def families_of_targets() -> dict[str, Any]:
+    """What a run with several targets has beside them."""
+    found = {family.name: family for family in TargetMetrics("p", {"a": True}).collect()}
+    return {name: family for name, family in found.items() if name not in families()}
+
+
 def series() -> set[str]:
     """Names as they are written in an expression."""
     suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
-    return {f"{name}{suffix}" for name, family in families().items() for suffix in suffixes[family.type]}
+    known = families() | families_of_targets()
+    return {f"{name}{suffix}" for name, family in known.items() for suffix in suffixes[family.type]}
 
 
 def position(sequence: int) -> Position:
@@ -60,7 +68,7 @@ def value(telemetry: Metrics, name: str, **labels: str) -> float | None:
 
 def test_what_was_promised_is_there_and_every_metric_says_what_it_means() -> None:
     assert {f"blizzard_{name}" for name in PROMISED} <= series()
-    for name, family in families().items():
+    for name, family in (families() | families_of_targets()).items():
         assert len(family.documentation) > 15, name
         assert family.documentation.endswith("."), name
 
@@ -81,6 +89,14 @@ def test_a_renewal_is_no_batch() -> None:
             Committed(kind=kind, position=position(5), result=BatchResult(), version=6, payload_bytes=10, seconds=0.1)
         )
         assert (value(telemetry, "batch_commit_total"), value(telemetry, "sequence")) == (batches, 5)
+
+
+def test_records_that_left_the_quarantine_are_counted() -> None:
+    telemetry = Metrics("p")
+    left = tuple(QuarantinedBatch(name=f"b{rows}", sequence=rows, rows=rows) for rows in (2, 3))
+    committed = {"kind": CommitKind.BATCH, "position": position(7), "version": 1, "payload_bytes": 1, "seconds": 0.1}
+    telemetry.see(Committed(result=BatchResult(dropped=left), **committed))  # type: ignore[arg-type]
+    assert value(telemetry, "quarantine_dropped_records_total") == 5
 
 
 def test_the_lag_goes_on_between_commits() -> None:
@@ -152,9 +168,21 @@ def expressions() -> Iterator[str]:
 def test_every_metric_that_alerts_and_dashboard_name_exists() -> None:
     named = {name for expression in expressions() for name in re.findall(r"\bblizzard_\w+", expression)}
     assert len(named) > 10
-    assert named <= series()
+    assert named <= series() | {family.name for family in fleet_families()}
     labels = {label for e in expressions() for label in re.findall(r'path=~?"([^"]+)"', e)}
     assert {path for label in labels for path in label.split("|")} <= set(RECOVERY_PATHS)
+
+
+def fleet_families() -> list[Any]:
+    """Beside those of its pipelines."""
+    return list(FleetMetrics([], dict).collect())
+
+
+def test_the_metrics_of_a_fleet_are_documented() -> None:
+    text = (ROOT / "docs/fleet.md").read_text()
+    for family in fleet_families():
+        assert f"| `{family.name}`" in text
+        assert f"| {family.type} | {family.documentation} |" in text
 
 
 def test_every_alert_says_what_happened_and_what_to_do() -> None:
@@ -174,17 +202,18 @@ def test_the_dashboard_can_be_imported_anywhere() -> None:
     assert len(set(places)) == len(places)
 
 
-def metrics_table() -> str:
+def metrics_table(known: dict[str, Any]) -> str:
     shown = {"counter": "{}_total"}
     return "\n".join(
         f"| `{shown.get(f.type, '{}').format(name)}`{_labels(f)} | {f.type} | {f.documentation} |"
-        for name, f in families().items()
+        for name, f in known.items()
     )
 
 
 def _labels(family: Any) -> str:
     more = {
         "blizzard_errors": "kind",
+        "blizzard_target_failed": "kind",
         "blizzard_recovery_path": "path",
         "blizzard_stage_seconds": "stage",
         "blizzard_cut_timestamps": "column",
@@ -199,16 +228,17 @@ def alerts_table() -> str:
 
 def test_the_documentation_lists_every_metric_and_alert_as_it_is() -> None:
     text = (ROOT / "docs/observe.md").read_text()
-    assert metrics_table() in text
+    assert metrics_table(families()) in text
+    assert metrics_table(families_of_targets()) in text
     assert alerts_table() in text
 
 
 def test_the_documentation_names_every_endpoint_and_every_file_it_links_to() -> None:
     text = (ROOT / "docs/observe.md").read_text()
     source = (ROOT / "blizzard/service/operation.py").read_text()
-    views = set(re.findall(r'"(/\w*)":', source))
+    views = {*re.findall(r'"(/\w*)":', source), "/openapi.json"}
     assert {"/", "/pause", "/metrics"} < views
-    assert views == {path for _, path in re.findall(r"^\| `(GET|POST) (/\w*)`", text, re.MULTILINE)}
+    assert views == {path for _, path in re.findall(r"^\| `(GET|POST) (/[\w.]*)`", text, re.MULTILINE)}
     for link in re.findall(r"\]\(([\w./-]+)\)", text):
         assert (ROOT / "docs" / link).exists(), link
     assert (ROOT / "docs/images/report.png").stat().st_size < 300_000

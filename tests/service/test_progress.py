@@ -1,21 +1,34 @@
-"""What a person sees: a bar on a terminal, plain lines elsewhere, and never a bar in a log file."""
+"""What a person or a log collector reads about a run: lines of text, or JSON objects. The bar: see test_live.py."""
 
 from __future__ import annotations
 
 import io
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from blizzard.cli.main import main
-from blizzard.core.events import Committed, Discovered, Noted, Planned, Warned
-from blizzard.core.kinds import CommitKind
+from blizzard.core.events import (
+    Committed,
+    Discovered,
+    Event,
+    Held,
+    Ingested,
+    Noted,
+    OfTarget,
+    Planned,
+    TargetFailed,
+    Warned,
+)
+from blizzard.core.kinds import CommitKind, Kind
 from blizzard.core.types import BatchPlan, BatchResult, Budget, Slice, SliceReport, TaskPlan, TaskReport
+from blizzard.service.live import make_progress
 from blizzard.service.logs import logged_as_events
-from blizzard.service.progress import JsonProgress, TerminalProgress, make_progress
+from blizzard.service.progress import JsonProgress, TerminalProgress
 from tests.core.test_codec import example
 
 SLICE = Slice(path="a", size_bytes=1, etag="e", from_record=0)
@@ -47,25 +60,43 @@ def run_a_batch(out: io.StringIO) -> str:
     progress = TerminalProgress(out)
     progress.see(Noted(message="pipeline p"))
     progress.see(Discovered(backlog_files=4, backlog_bytes=4))
-    progress.see(Planned(plan=PLAN, sequence=1))
-    progress.see(committed(1, 7))
+    progress.see(Planned(plan=PLAN, sequence=41))
+    progress.see(Ingested(result=RESULT, seconds=2.04))
+    progress.see(committed(41, 7))
     progress.see(Warned(message="careful"))
     progress.close()
     return out.getvalue()
 
 
-def test_a_terminal_gets_a_bar_that_redraws_itself() -> None:
-    shown = run_a_batch(Terminal())
-    assert "██████░░░░░░░░░░░░░░░░░░ 1/4 files  1,500 records" in shown
-    assert "\r\x1b[Kwarning: careful\n" in shown
-
-
 def test_a_log_gets_lines_and_no_control_characters() -> None:
-    shown = run_a_batch(io.StringIO())
-    assert "batch 1: reading 1 of 4 files in 1 task\n" in shown
-    assert "batch 1: committed version 7: 1,500 records in 0 files" in shown
-    assert "\r" not in shown
-    assert "\x1b" not in shown
+    assert run_a_batch(io.StringIO()).splitlines() == [
+        "pipeline p",
+        "batch 1: reading 1 of 4 files in 1 task",
+        "batch 1: committed version 7, sequence 41: 1,500 records in 0 Parquet files; 9,000 kB of JSON read in 2.0 s",
+        "warning: careful",
+    ]
+
+
+def test_a_terminal_has_colour_unless_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[33mwarning: careful\x1b[0m\n" in run_a_batch(Terminal())
+    for name, value in {"NO_COLOR": "1", "TERM": "dumb"}.items():
+        with monkeypatch.context() as without:
+            without.setenv(name, value)
+            assert "\x1b" not in run_a_batch(Terminal())
+
+
+def test_a_rate_is_told_only_of_a_batch_that_is_large_enough_to_have_one() -> None:
+    out = io.StringIO()
+    progress = TerminalProgress(out)
+    for json_bytes in (99_000_000, 100_000_000):
+        result = replace(RESULT, reports=(replace(RESULT.reports[0], bytes_read=json_bytes),))
+        progress.see(Planned(plan=PLAN, sequence=1))
+        progress.see(Ingested(result=result, seconds=2.0))
+        progress.see(replace(committed(1, 1), result=result))
+    said = [line.rpartition("; ")[2] for line in out.getvalue().splitlines() if "committed" in line]
+    assert said == ["99 MB of JSON read in 2.0 s", "100 MB of JSON read in 2.0 s, 50 MB/s"]
 
 
 FIRST_FIELDS = ["time", "level", "pipeline", "run_id", "sequence", "batch", "message"]
@@ -135,3 +166,65 @@ def test_an_error_before_there_is_a_run_does_too(capsys: pytest.CaptureFixture[s
     assert main(["run", "--source", "ftp://x/y", "--table", "t", "--log-json"]) == 2
     (said,) = objects(capsys.readouterr().err)
     assert (said["level"], said["kind"], said["run_id"]) == ("error", "unsupported_scheme", None)
+
+
+def of(target: str, *events: Event) -> list[Event]:
+    return [OfTarget(target=target, event=event) for event in events]
+
+
+def two_targets(out: io.StringIO) -> str:
+    """Both have four files to read; one reads one of them, the other fails."""
+    progress = TerminalProgress(out)
+    for target in ("one", "two"):
+        for event in of(target, Discovered(backlog_files=4, backlog_bytes=4), Planned(plan=PLAN, sequence=1)):
+            progress.see(event)
+    for event in of("one", committed(1, 7)):
+        progress.see(event)
+    for event in of("two", TargetFailed(kind=Kind.COMMIT_FAILED, message="the store is down\nsee there")):
+        progress.see(event)
+        progress.see(event)  # in the next cycle of a run that follows
+    progress.close()
+    return out.getvalue()
+
+
+def test_lines_name_the_target_and_a_failure_is_said_once() -> None:
+    first, second, third, fourth = two_targets(io.StringIO()).splitlines()
+    assert first == "one: batch 1: reading 1 of 4 files in 1 task"
+    assert second == "two: batch 1: reading 1 of 4 files in 1 task"
+    assert third.startswith("one: batch 1: committed version 7, sequence 1: 1,500 records in 0 Parquet files")
+    failed = "this target stays where it is, and takes no further part in this run"
+    assert fourth == f"warning: two: {failed}: the store is down … [commit_failed]"
+
+
+def test_a_failure_that_was_mended_is_said_again_if_it_comes_back() -> None:
+    out = io.StringIO()
+    progress, failed = TerminalProgress(out), of("two", TargetFailed(kind=Kind.COMMIT_FAILED, message="down"))
+    for event in (*failed, *failed, *of("two", Held(files=0)), *failed):
+        progress.see(event)
+    assert out.getvalue().count("down") == 2
+
+
+def test_json_lines_name_the_target_with_its_own_sequences() -> None:
+    out = io.StringIO()
+    progress = JsonProgress("orders", "r1", out)
+    progress.see(Noted(message="hello"))
+    for event in (
+        *of("one", Planned(plan=PLAN, sequence=41)),
+        *of("two", Planned(plan=PLAN, sequence=7)),
+        *of("one", committed(41, 7), Warned(message="careful")),
+    ):
+        progress.see(event)
+    said = objects(out.getvalue())
+    assert [(f.get("target"), f["sequence"], f["batch"]) for f in said] == [
+        (None, None, None),
+        ("one", 41, 1),
+        ("two", 7, 1),
+        ("one", 41, 1),
+        ("one", 41, 1),
+    ]
+
+
+def test_a_traceback_that_was_asked_for_is_shown_before_the_error() -> None:
+    out = io.StringIO()
+    TerminalProgress(out).line("error", "it failed", kind="internal", traceback="Traceback:\n  File x")
+    assert out.getvalue() == "Traceback:\n  File x\nit failed\n"

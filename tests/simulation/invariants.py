@@ -9,11 +9,14 @@ from contextlib import contextmanager
 NO_RECORD_TWICE = "no record is committed twice"
 TABLE_IS_THE_SLICES = "the table holds the records of the committed slices"
 QUARANTINE_IN_STEP = "the quarantine holds each bad record once, but for the newest commit"
+NEWEST_STAY = "a full quarantine holds the newest batches that fit, and no other record has left it"
+BOOKS_BALANCE = "records = rows + quarantined + dropped"
 MARK_IS_TRUE = "every file at or before the mark is committed or named"
 EVERYTHING_ARRIVES = "a run to the end leaves nothing in the source"
 NOTHING_LATE_IS_LEFT = "a run to the end takes up every late file"
 BROKEN_FILES_ARE_TOLD = "a file that breaks is in quarantine"
 RESTORE_IS_NOTICED = "no run goes on over a RESTORE"
+NOTHING_WHILE_PAUSED = "while it is paused nothing is read, and only a resume ends that"
 ENDS_FOR_A_REASON = "a run ends only for the reason it was given"
 NO_ROW_TWICE = "no record is in the table twice"
 NOT_IN_QUARANTINE_TWICE = "no record is live in quarantine twice"
@@ -22,6 +25,7 @@ NOTHING_VANISHES = "a record is a row, in quarantine, in the source or in the ar
 EVERYTHING_IS_IN = "after a run that ended well each record of the source is a row or live in quarantine"
 EVERY_REFUSAL_HAS_A_WAY_OUT = "what a refusal says to do leads out of it"
 REFUSED_CHANGES_NOTHING = "what is refused changes nothing"
+OTHERS_KEEP_THEIRS = "a pipeline that shares the quarantine keeps its records"
 ONE_READER = "a second name over the same source is refused"
 
 _only: str | None = None

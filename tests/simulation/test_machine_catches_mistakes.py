@@ -19,21 +19,29 @@ import blizzard.core.plan
 import blizzard.core.recover
 import blizzard.run.commit
 import blizzard.run.discover
-import blizzard.run.drain
+import blizzard.run.ingest
+import blizzard.run.lane
 import blizzard.run.recover
+import tests.simulation.test_pipeline_machine
+from blizzard.core.batch import position_before
 from blizzard.core.late import Scope, Unexpected, compare_with_ledgers
 from blizzard.core.look import digest_files, settled_files
-from blizzard.core.outcome import Landed, NotLanded, decide_commit_outcome
+from blizzard.core.outcome import Landed, NotLanded, TakenByOther, TakenByPause, decide_commit_outcome
+from blizzard.core.overflow import Leaving, choose_leaving
 from blizzard.core.position import Finished, Marks, RecordsRead
 from blizzard.core.types import SourceFile
 from blizzard.run.commit_queue import CommitQueue
+from blizzard.run.ingest import BatchIngest
 from blizzard.testing.memory import MemoryQuarantine
 from tests.simulation.invariants import (
+    BOOKS_BALANCE,
     ENDS_FOR_A_REASON,
     EVERYTHING_ARRIVES,
     MARK_IS_TRUE,
+    NEWEST_STAY,
     NO_RECORD_TWICE,
     NOTHING_LATE_IS_LEFT,
+    NOTHING_WHILE_PAUSED,
     QUARANTINE_IN_STEP,
     RESTORE_IS_NOTICED,
     InvariantBroken,
@@ -79,8 +87,7 @@ def pending_bad_records_are_forgotten(self: MemoryQuarantine, position: Any) -> 
 
 
 def bad_records_are_added_without_looking(self: MemoryQuarantine, position: Any) -> None:
-    for name in position.quarantine.pending:
-        self.world.quarantine += self.world.bad_parquet[name]
+    self.change(position)
     self.world.quarantine_txn = position.sequence
 
 
@@ -128,11 +135,53 @@ def bad_records_are_settled_by_the_next_run_only(self: CommitQueue, *given: Any)
         return _commit(self, *given)
 
 
+def nothing_ever_leaves(held: Any, **_: Any) -> Leaving:
+    del held
+    return Leaving()
+
+
+def the_newest_leave_first(held: Any, **given: Any) -> Leaving:
+    return choose_leaving([replace(batch, sequence=-batch.sequence) for batch in held], **given)
+
+
+def one_more_than_needed_leaves(held: Any, *, new_rows: int, limit: int) -> Leaving:
+    return choose_leaving(held, new_rows=new_rows, limit=limit - 1)
+
+
+def what_is_dropped_stays(self: MemoryQuarantine, position: Any) -> None:
+    _change(self, replace(position, quarantine=replace(position.quarantine, dropped=())))
+
+
+def what_leaves_is_decided_with_batches_in_flight(self: BatchIngest, *given: Any, **more: Any) -> Any:
+    with mock.patch.object(self._commits, "wait", return_value=None):
+        return _within_limits(self, *given, **more)
+
+
+def dropped_records_are_not_counted(ledgers: Any, unsettled: Any) -> dict[str, int]:
+    del ledgers, unsettled
+    return {}
+
+
 def a_position_is_never_found(*_: Any, **__: Any) -> Any:
     return blizzard.core.recover.Fresh(marks=Marks(), start_from="beginning")
 
 
+def a_pause_is_not_noticed(*given: Any, **more: Any) -> Any:
+    return replace(position_before(*given, **more), paused=None)
+
+
+def a_pause_is_taken_for_another_run(commits: Any, **given: Any) -> Any:
+    outcome = decide_commit_outcome(commits, **given)
+    return TakenByOther(version=0, sequence=0, run_id=None) if isinstance(outcome, TakenByPause) else outcome
+
+
+def what_was_read_before_a_pause_is_committed_after_it(commits: Any, **given: Any) -> Any:
+    outcome = decide_commit_outcome(commits, **given)
+    return Landed(version=outcome.version) if isinstance(outcome, TakenByPause) else outcome
+
+
 _recover, _commit = blizzard.run.recover.recover, CommitQueue._commit
+_change, _within_limits = MemoryQuarantine.change, BatchIngest._within_limits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +198,7 @@ class Mistake:
 
 
 BATCH, COMMIT = blizzard.core.batch, blizzard.run.commit
-RECOVER, DISCOVER = blizzard.run.recover, blizzard.run.discover
+RECOVER, DISCOVER, INGEST = blizzard.run.recover, blizzard.run.discover, blizzard.run.ingest
 _LISTED: list[tuple[Any, str, Callable[..., Any], str]] = [
     (BATCH, "advance_mark", mark_is_the_latest_finished_file, MARK_IS_TRUE),
     (BATCH, "advance_mark", mark_is_the_latest_finished_file, EVERYTHING_ARRIVES),
@@ -158,6 +207,9 @@ _LISTED: list[tuple[Any, str, Callable[..., Any], str]] = [
     (blizzard.core.plan, "_frontier", the_mark_passes_what_was_only_listed, MARK_IS_TRUE),
     (COMMIT, "decide_commit_outcome", an_exception_means_it_did_not_land, ENDS_FOR_A_REASON),
     (COMMIT, "decide_commit_outcome", somebody_elses_commit_is_taken_for_ours, MARK_IS_TRUE),
+    (COMMIT, "decide_commit_outcome", a_pause_is_taken_for_another_run, ENDS_FOR_A_REASON),
+    (COMMIT, "decide_commit_outcome", what_was_read_before_a_pause_is_committed_after_it, MARK_IS_TRUE),
+    (RECOVER, "position_before", a_pause_is_not_noticed, NOTHING_WHILE_PAUSED),
     (COMMIT, "check_rewrites", a_restore_goes_unnoticed, RESTORE_IS_NOTICED),
     (blizzard.core.recover, "check_rewrites", a_restore_goes_unnoticed, RESTORE_IS_NOTICED),
     (RECOVER, "decide_recovery", a_position_is_never_found, ENDS_FOR_A_REASON),
@@ -167,11 +219,17 @@ _LISTED: list[tuple[Any, str, Callable[..., Any], str]] = [
     (DISCOVER, "compare_with_ledgers", every_file_before_the_mark_is_late, NOTHING_LATE_IS_LEFT),
     (DISCOVER, "plan_listing", the_whole_source_is_never_listed, EVERYTHING_ARRIVES),
     (blizzard.core.late, "_compares_names", names_are_never_compared, EVERYTHING_ARRIVES),
-    (blizzard.run.drain, "recover", what_a_crash_left_pending_is_not_settled, QUARANTINE_IN_STEP),
+    (blizzard.run.lane, "recover", what_a_crash_left_pending_is_not_settled, QUARANTINE_IN_STEP),
     (CommitQueue, "_commit", bad_records_are_settled_before_the_commit, QUARANTINE_IN_STEP),
     (CommitQueue, "_commit", bad_records_are_settled_by_the_next_run_only, QUARANTINE_IN_STEP),
     (MemoryQuarantine, "settle", pending_bad_records_are_forgotten, QUARANTINE_IN_STEP),
     (MemoryQuarantine, "settle", bad_records_are_added_without_looking, QUARANTINE_IN_STEP),
+    (MemoryQuarantine, "change", what_is_dropped_stays, QUARANTINE_IN_STEP),
+    (INGEST, "choose_leaving", nothing_ever_leaves, NEWEST_STAY),
+    (INGEST, "choose_leaving", the_newest_leave_first, NEWEST_STAY),
+    (INGEST, "choose_leaving", one_more_than_needed_leaves, NEWEST_STAY),
+    (BatchIngest, "_within_limits", what_leaves_is_decided_with_batches_in_flight, NEWEST_STAY),
+    (tests.simulation.test_pipeline_machine, "dropped_rows", dropped_records_are_not_counted, BOOKS_BALANCE),
 ]
 MISTAKES = [Mistake(where=where, name=name, made=made, breaks=breaks) for where, name, made, breaks in _LISTED]
 

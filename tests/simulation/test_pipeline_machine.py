@@ -15,11 +15,16 @@ from hypothesis import reject, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from blizzard.core.balance import InQuarantine, balance_of, dropped_rows
+from blizzard.core.events import unheard
+from blizzard.core.kinds import CommitKind
 from blizzard.core.late import LatePolicy
+from blizzard.core.ledger import Ledger, decode_ledger
 from blizzard.core.log import pipelines_of
 from blizzard.core.plan import Limits
-from blizzard.core.position import Marks
+from blizzard.core.position import Marks, Position
 from blizzard.errors import BlizzardError, Fenced, Refused, Temporary
+from blizzard.operate.pause import Pausing
 from blizzard.run.drain import drain
 from blizzard.run.ports import NeverStop, Ports
 from blizzard.run.settings import RunSettings
@@ -37,17 +42,21 @@ from blizzard.testing.memory import (
     MemoryPlace,
     MemoryQuarantine,
     MemorySource,
+    MemoryTable,
     World,
     broken_name,
     no_fault,
 )
 from tests.simulation.invariants import (
+    BOOKS_BALANCE,
     BROKEN_FILES_ARE_TOLD,
     ENDS_FOR_A_REASON,
     EVERYTHING_ARRIVES,
     MARK_IS_TRUE,
+    NEWEST_STAY,
     NO_RECORD_TWICE,
     NOTHING_LATE_IS_LEFT,
+    NOTHING_WHILE_PAUSED,
     QUARANTINE_IN_STEP,
     RESTORE_IS_NOTICED,
     TABLE_IS_THE_SLICES,
@@ -80,6 +89,7 @@ class PipelineMachine(RuleBasedStateMachine):
         self.refused_forever = False
         self.grace_ms = 0
         self.marks_per: str | None = None
+        self.limits: dict[str, int | None] = {}  # of the quarantine, by run
         self.depth = 0
 
     @initialize(grace_ms=st.sampled_from([0, 3, 50, 10**6]), marks_per=st.sampled_from([None, "r"]))
@@ -113,10 +123,14 @@ class PipelineMachine(RuleBasedStateMachine):
             emit=summary.see,
         )
         inflight = data.draw(st.integers(1, 3), "in flight")
+        run_id = f"run{self.runs}"
+        self.limits[run_id] = data.draw(st.none() | st.integers(0, 8), "room in quarantine")
         run_settings = RunSettings(
             pipeline="p",
-            run_id=f"run{self.runs}",
+            run_id=run_id,
             limits=limit,
+            max_quarantined=self.limits[run_id],
+            overflow="drop_oldest",
             max_inflight=inflight,
             late=changes.pop("late", None) or data.draw(self.late_policies(), "late files"),
             **changes,
@@ -179,9 +193,13 @@ class PipelineMachine(RuleBasedStateMachine):
         if self.refused_forever:
             return
         look_at_all = LatePolicy(grace_ms=self.grace_ms, relist_every_ms=0)
+        if self._is_paused():
+            summary = self.drive(data, limit, late=look_at_all)
+            holds(NOTHING_WHILE_PAUSED, summary.paused is not None and summary.commits == 0)
+            self.resume()
         summary = self.drive(data, limit, late=look_at_all)
         holds(EVERYTHING_ARRIVES, summary.backlog_files == 0)
-        found = {*self.world.rows(), *self.world.quarantine}
+        found = {*self.world.rows(), *(line for line in self.world.committed_slices() if isinstance(line, str))}
         broken = {name for name in self.world.sources if broken_name(name) in found}
         for name, lines in self.world.sources.items():
             holds(EVERYTHING_ARRIVES, name in broken or found.issuperset(line for line in lines if line is not None))
@@ -230,6 +248,63 @@ class PipelineMachine(RuleBasedStateMachine):
             self.drive(data, limit, intrude, ends_with=("fenced",))
         except Fenced as e:
             holds(ENDS_FOR_A_REASON, len(self.world.log) > before, e)
+
+    @precondition(lambda self: self._can_be_paused() and not self._is_paused())
+    @rule()
+    def pause(self) -> None:
+        self._set_pause("why")
+
+    @precondition(lambda self: self._is_paused())
+    @rule()
+    def resume(self) -> None:
+        if not self.refused_forever:
+            self._set_pause(resumes=True)
+
+    @precondition(lambda self: self._can_be_paused() and not self._is_paused())
+    @rule(
+        data=st.data(),
+        limit=limits,
+        step=st.sampled_from(STEPS),
+        nth=st.integers(1, 4),
+        resumes=st.sampled_from([0, 1, 2]),
+    )
+    def pause_meanwhile(self, data: st.DataObject, limit: Limits, step: str, nth: int, resumes: int) -> None:
+        """A person pauses the pipeline in the middle of a run, and resumes it too: at once, or when the run has looked
+        a few times more. The run ends without an error, whatever it has read: it may have looked before the resume. The
+        next one does what the log says."""
+        strike, wake = _nth(step, nth), _nth(step, nth + resumes)
+
+        def intrude(at: str) -> None:
+            if strike(at):
+                self._set_pause("meanwhile")
+            if wake(at) and resumes:
+                self._set_pause(resumes=True)
+
+        self.drive(data, limit, intrude)
+        is_paused = self._is_paused()
+        again = self.drive(data, limit)
+        holds(NOTHING_WHILE_PAUSED, (again.paused is not None) == is_paused and not (is_paused and again.commits))
+
+    def _set_pause(self, reason: str | None = None, *, resumes: bool = False) -> None:
+        pausing = Pausing(
+            table=MemoryTable(self.world, no_fault),
+            quarantine=MemoryQuarantine(self.world),
+            pipeline="p",
+            clock=MemoryClock(self.world),
+            emit=unheard,
+        )
+        try:
+            pausing.resume() if resumes else pausing.pause(reason)
+        except BlizzardError as e:
+            holds(ENDS_FOR_A_REASON, False, e)
+            reject()  # what follows says nothing about the other invariants
+
+    def _can_be_paused(self) -> bool:
+        return not self.refused_forever and self._position() is not None
+
+    def _is_paused(self) -> bool:
+        position = self._position()
+        return position is not None and position.paused is not None
 
     @precondition(lambda self: self.world.log)
     @rule(data=st.data(), limit=limits, step=st.sampled_from(STEPS), nth=st.integers(1, 3))
@@ -283,13 +358,66 @@ class PipelineMachine(RuleBasedStateMachine):
         holds(TABLE_IS_THE_SLICES, rows == Counter(i for i in committed.elements() if isinstance(i, int)), rows)
 
     @invariant()
-    def the_quarantine_holds_each_bad_record_of_the_committed_slices_once_but_for_the_newest_commit(self) -> None:
-        bad = Counter(i for i in self.world.committed_slices() if isinstance(i, str))
-        held = Counter(self.world.quarantine)
-        found = pipelines_of(c for c, _ in reversed(self.world.log)).get("p")
-        if found is not None and self.world.quarantine_txn < found[1].sequence:
-            held += Counter(i for name in found[1].quarantine.pending for i in self.world.bad_parquet[name])
-        holds(QUARANTINE_IN_STEP, held == bad, (held, bad))
+    def nothing_is_read_on_top_of_a_pause(self) -> None:
+        paused = None
+        for commit, adds in self.world.log:
+            ledger = decode_ledger(commit.user_metadata)
+            if ledger is None:
+                continue
+            reads = bool(adds or ledger.entries or ledger.quarantine)
+            holds(NOTHING_WHILE_PAUSED, paused is None or not reads, commit)
+            resumes = ledger.kind is CommitKind.RESUME
+            holds(NOTHING_WHILE_PAUSED, paused is None or resumes or ledger.paused == paused, commit)
+            paused = ledger.paused
+        position = self._position()
+        holds(NOTHING_WHILE_PAUSED, position is None or position.paused == paused)
+
+    @invariant()
+    def the_quarantine_holds_what_each_commit_put_in_and_none_dropped_but_for_the_newest_commit(self) -> None:
+        changing = [ledger for ledger in self._ledgers() if ledger.quarantine]
+        settled = [ledger for ledger in changing if ledger.sequence != self._unsettled()]
+        dropped = {name for ledger in settled for name in ledger.dropped}
+        expected = [(ledger.batch_id, self._put_in(ledger)) for ledger in settled if ledger.batch_id not in dropped]
+        held = [(batch.batch_id, batch.lines) for batch in self.world.bad_batches]
+        holds(QUARANTINE_IN_STEP, held == expected, (held, expected))
+        never_in = Counter(i for i in self.world.committed_slices() if isinstance(i, str))
+        never_in.subtract(line for ledger in changing for line in self._put_in(ledger))
+        holds(QUARANTINE_IN_STEP, min(never_in.values(), default=0) >= 0, never_in)
+
+    @invariant()
+    def the_newest_batches_that_fit_stay(self) -> None:
+        """Played over again, commit by commit, with the limit that its run had."""
+        held: list[tuple[str, int]] = []
+        for ledger in self._ledgers():
+            new, limit, gone = len(self._put_in(ledger)), self.limits.get(ledger.run_id), {}
+            bad = sum(entry.bad + (entry.broken is not None) for entry in ledger.entries)
+            holds(NEWEST_STAY, new == bad or (limit is not None and new <= limit < bad), (ledger.sequence, new, bad))
+            while new and limit is not None and held and sum(rows for _, rows in held) + new > limit:
+                name, rows = held.pop(0)
+                gone[name] = rows
+            holds(NEWEST_STAY, dict(ledger.dropped) == gone, (ledger.sequence, ledger.dropped, gone))
+            held += [(ledger.batch_id, new)] if new else []
+
+    @invariant()
+    def the_books_balance(self) -> None:
+        ledgers, unsettled = self._ledgers(), self._unsettled()
+        rows = {batch.sequence: len(batch.lines) for batch in self.world.bad_batches}
+        found = balance_of(ledgers, dropped_rows(ledgers, unsettled), InQuarantine(rows=rows, unsettled=unsettled))
+        records, in_table = len(self.world.committed_slices()), len(self.world.rows())
+        holds(BOOKS_BALANCE, (found.records, found.rows, found.unaccounted) == (records, in_table, 0), found)
+
+    def _ledgers(self) -> list[Ledger]:
+        """Oldest first."""
+        return [ledger for commit, _ in self.world.log if (ledger := decode_ledger(commit.user_metadata)) is not None]
+
+    def _put_in(self, ledger: Ledger) -> tuple[str, ...]:
+        return tuple(line for name in ledger.quarantine for line in self.world.bad_parquet[name])
+
+    def _unsettled(self) -> int | None:
+        """The newest sequence, if the quarantine does not follow it yet."""
+        ledgers = self._ledgers()
+        newest = ledgers[-1].sequence if ledgers else 0
+        return newest if newest and ledgers[-1].quarantine and self.world.quarantine_txn < newest else None
 
     @invariant()
     def every_listed_file_at_or_before_the_mark_is_committed_or_named(self) -> None:
@@ -308,8 +436,12 @@ class PipelineMachine(RuleBasedStateMachine):
                 holds(MARK_IS_TRUE, rows.intersection(ids) == set(taken), name)
 
     def _state(self) -> Marks | None:
+        position = self._position()
+        return position.marks if position is not None else None
+
+    def _position(self) -> Position | None:
         found = pipelines_of(c for c, _ in reversed(self.world.log)).get("p")
-        return found[1].marks if found else None
+        return found[1] if found else None
 
 
 def _nth(step: str, nth: int) -> Any:

@@ -63,10 +63,10 @@ class Died(BaseException):
 
 
 class WaysAroundMachine(RuleBasedStateMachine):
-    @initialize()
-    def begin(self) -> None:
+    @initialize(room=st.none() | st.integers(1, 5))
+    def begin(self, room: int | None) -> None:
         self._folder = tempfile.TemporaryDirectory()
-        self.world = World(Path(self._folder.name))
+        self.world = World(Path(self._folder.name), room)
         self.flow = self.world.flow
         self.exports: list[bytes] = []
         self.done: set[str] = set()
@@ -320,7 +320,8 @@ class WaysAroundMachine(RuleBasedStateMachine):
         ways = follow(self.flow, error, lambda: _run(self.flow, **how), choice)
         for way in ways:
             if way.command in ("skip", "accept"):  # what that gives up was said
-                self.world.let_go_of_what_is_gone()
+                self.done.add(way.command)
+                self.world.give_up()
 
     def _check_reason(self, error: BlizzardError) -> None:
         holds(ENDS_FOR_A_REASON, bool(REASONS.get(error.kind, set()) & self.done), f"{error.kind}: {error}")

@@ -25,7 +25,7 @@ from tests.simulation.invariants import EVERY_REFUSAL_HAS_A_WAY_OUT, InvariantBr
 _RESTORE = re.compile(r"RESTORE the table to version (\d+)")
 _ROLL_BACK = re.compile(r"(?:checkpoint rollback --to|[Rr]oll back to sequence) (\d+(?: --accept-quarantine-loss)?)")
 _REALIGN = re.compile(r"blizzard dlq realign --pipeline (\w+)")
-_ACCEPT = re.compile(r"(add|with) --accept-quarantine-loss")
+_ACCEPT = re.compile(r"(add|with|up:) --accept-quarantine-loss")
 _SKIP = re.compile(r"blizzard checkpoint skip --file (\S+?)\.?$")
 _FORMS = {"restore": _RESTORE, "rollback": _ROLL_BACK, "realign": _REALIGN, "accept": _ACCEPT, "skip": _SKIP}
 _MOST = 12  # commands that anybody would try
@@ -75,7 +75,7 @@ def _do(flow: Flow, way: Way) -> None:
             roll_back(flow, int(to), accepts_loss=bool(word))
         case "realign":
             realign(flow.open(), flow.quarantine, pipeline=way.argument)
-        case "accept" if way.argument == "with":  # a run that gives them up
+        case "accept" if way.argument in ("with", "up:"):  # a run that gives them up
             flow.run(spec=STRICT, accepts_loss=True)
         case "accept":
             realign(flow.open(), replace(flow.quarantine, accepts_loss=True), pipeline=flow.pipeline)

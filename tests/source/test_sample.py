@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from blizzard.config.load import make_config
@@ -107,6 +107,7 @@ def test_the_files_looked_at_are_spread_evenly_first_and_last_included(total: in
     files=st.integers(1, 8) | st.none(),
     records=st.integers(1, 30),
 )
+@example(sizes=[5, 3, 0], files=3, records=8)  # the second has just its share: the first must get what it leaves
 def test_as_many_records_as_asked_for_are_read_if_the_files_have_them(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], files: int | None, records: int
 ) -> None:

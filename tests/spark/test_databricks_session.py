@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pyspark.sql
@@ -14,6 +15,7 @@ from blizzard.spark.session import LazySession
 def no_jvm_by_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     """The runtime's session is played here, has no JVM, and needs no Java."""
     monkeypatch.setattr("blizzard.spark.session.require_java", lambda: None)
+    monkeypatch.setattr("blizzard.spark.session.quiet_start", lambda _: nullcontext())
 
 
 class FakeSession:

@@ -78,6 +78,34 @@ def test_a_driver_killed_around_the_quarantine_keeps_each_bad_record_once(
 
 
 @pytest.mark.parametrize(
+    ("point", "nth"),
+    [
+        *(("commit.during", 2), ("commit.answer", 2), ("quarantine.before", 2)),
+        *(("quarantine.copied", 1), ("quarantine.copied", 2), ("quarantine.after", 2)),
+    ],
+)
+def test_a_driver_killed_while_old_records_leave_the_quarantine_leaves_the_newest_that_fit(
+    spark: Any, tmp_path: Path, source: int, point: str, nth: int
+) -> None:
+    for path in sorted((tmp_path / "src").iterdir()):
+        bad = f'{{"id":"{path.name}"}}\n'.encode()
+        path.write_bytes(path.read_bytes() + (gzip.compress(bad) if path.suffix == ".gz" else bad))
+    room = {"quarantine.max_records": 3, "quarantine.overflow": "drop_oldest", "limits.max_files": 2}
+    settings = [word for name, value in room.items() for word in ("--set", f"{name}={value}")]
+    marker = tmp_path / "reached"
+    driver = Driver(tmp_path, *job(tmp_path, *settings), fault=f"{point}=hang:{marker}@{nth}")
+    driver.wait_until(marker.exists, f"it reached {point}")
+    driver.kill()
+    summary = ingest(spark, tmp_path, schema=EVENT_DDL, options=room)
+    assert summary.recovery == "log"
+    assert ids(tmp_path / "table") == list(range(source))
+    quarantined = DeltaTable(str(tmp_path / "table_quarantine")).to_pyarrow_table().to_pylist()
+    assert sorted(row["source_file"] for row in quarantined) == sorted(os.listdir(tmp_path / "src"))[-2:]
+    again = run(tmp_path, *job(tmp_path, *settings))
+    assert again.summary["status"] == "idle"
+
+
+@pytest.mark.parametrize(
     ("shape", "point", "landed"),
     [
         ("array in lines", "commit.answer", True),
@@ -105,6 +133,29 @@ def test_a_driver_killed_in_the_middle_of_framed_files_loses_and_doubles_nothing
     assert summary.recovery == "log"
     assert (summary.records, summary.bad_records) == (source - expected, 0)
     assert ids(tmp_path / "table") == list(range(source))
+
+
+@pytest.mark.parametrize(("point", "landed"), [("commit.during", False), ("commit.answer", True)])
+def test_a_driver_killed_with_a_transform_loses_and_doubles_nothing(
+    spark: Any, tmp_path: Path, source: int, point: str, landed: bool
+) -> None:
+    """Every third record is filtered. A batch ends in the middle of files, so the next one cuts blocks elsewhere."""
+    sql = "SELECT * REPLACE (id + 1000000 AS id) FROM records WHERE id % 3 <> 0"
+    transform = ("--set", f"transform.sql={sql}", "--set", "limits.max_records=2000")
+    marker = tmp_path / "reached"
+    driver = Driver(tmp_path, *job(tmp_path, *transform), fault=f"{point}=hang:{marker}@2")
+    driver.wait_until(marker.exists, f"it reached {point}")
+    driver.kill()
+    kept = [i + 1_000_000 for i in range(source) if i % 3]
+    before = ids(tmp_path / "table")
+    assert len(before) == len(set(before))
+    assert set(before) < set(kept)
+    summary = ingest(spark, tmp_path, schema=EVENT_DDL, options={"transform.sql": sql})
+    assert summary.recovery == "log"
+    read = 4000 if landed else 2000
+    assert summary.records + summary.filtered_records == source - read
+    assert (summary.records, summary.bad_records) == (len(kept) - len(before), 0)
+    assert ids(tmp_path / "table") == kept
 
 
 def test_drivers_killed_at_random_moments_lose_and_double_nothing(tmp_path: Path) -> None:

@@ -58,5 +58,5 @@ def test_a_run_prints_progress_on_stderr_and_one_object_on_stdout(tmp_path: Path
     assert len(finished.stdout.splitlines()) == 1
     summary = finished.summary
     assert (summary["pipeline"], summary["commits"], summary["backlog_files"]) == ("p", 1, 1)
-    assert "batch 1: committed version 1: 50 records" in finished.stderr
+    assert "batch 1: committed version 1, sequence 1: 50 records" in finished.stderr
     assert "pipeline p" in finished.stderr

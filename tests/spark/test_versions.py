@@ -9,7 +9,7 @@ import pytest
 
 from blizzard.errors import ConfigError
 from blizzard.spark.cores import slots_to_come
-from blizzard.spark.ingestor import failure_of
+from blizzard.spark.job import failure_of
 from blizzard.spark.session import LazySession, require_spark
 from tests.drivers import Finished, run
 from tests.failing import ends_with

@@ -13,6 +13,7 @@ HEAVY = {
     "botocore",
     "delta",
     "deltalake",
+    "duckdb",
     "fsspec",
     "google",
     "jinja2",

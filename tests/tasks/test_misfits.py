@@ -6,7 +6,7 @@ import pytest
 
 from blizzard.config.load import make_config
 from blizzard.core.reasons import Remedy, advice_for
-from blizzard.run.assemble import parse_policy
+from blizzard.run.layouts import parse_policy
 from blizzard.schema.ddl import parse_ddl
 from blizzard.tasks.parse import RecordParser
 from blizzard.tasks.parsed import BadLine

@@ -171,7 +171,7 @@ def test_without_it_no_line_is_looked_for(tmp_path: Path, monkeypatch: pytest.Mo
     def never(*_: object) -> None:
         raise RuntimeError("the texts were made for nobody")
 
-    monkeypatch.setattr("blizzard.tasks.reading.line_texts", never)
+    monkeypatch.setattr("blizzard.tasks.taker.line_texts", never)
     report = read(tmp_path, {"f": line(1)}, layout=raw_layout(also="all"))
     assert set(table_of(tmp_path, report)[0]) == {
         "id",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,10 @@ from blizzard.schema.layout import TableLayout
 from blizzard.schema.load import load_schema
 from blizzard.source.decode import open_stream
 from blizzard.source.lines import Block
-from blizzard.tasks import ahead, framed, reading
+from blizzard.tasks import framed, reading
 from blizzard.tasks.ahead import ReadAhead
 from blizzard.tasks.parse import RecordParser
-from blizzard.tasks.parsed import ParsedBlock
+from blizzard.tasks.parsings import BlockParser, ParsedBlocks
 from blizzard.tasks.policy import ParsePolicy, Unknown
 from blizzard.tasks.spec import TaskSpec
 from blizzard.tasks.task import run_task
@@ -217,15 +217,14 @@ def break_reader(patch: pytest.MonkeyPatch) -> None:
 
 
 def break_parser(patch: pytest.MonkeyPatch) -> None:
-    real = ahead.parse_block
+    real = BlockParser.parse
 
-    def parse(parser: RecordParser, block: Block) -> ParsedBlock:
+    def parse(self: BlockParser, block: Block, needed: Collection[int]) -> ParsedBlocks:
         if block.first_line > 20:
             raise Broken
-        return real(parser, block)
+        return real(self, block, needed)
 
-    patch.setattr(ahead, "parse_block", parse)
-    patch.setattr(reading, "parse_block", parse)
+    patch.setattr(BlockParser, "parse", parse)
 
 
 def break_encoder(patch: pytest.MonkeyPatch) -> None:
@@ -298,14 +297,13 @@ def test_what_is_read_and_parsed_ahead_is_bounded(tmp_path: Path) -> None:
 
     parsed = []
 
-    class Counting(RecordParser):
-        def parse(self, data: bytes, *, first_of_file: bool) -> ParsedBlock:
-            parsed.append(len(data))
-            return super().parse(data, first_of_file=first_of_file)
+    parser = RecordParser(load_schema("id BIGINT, name STRING"), parser="reference")
 
-    schema = load_schema("id BIGINT, name STRING")
-    parsers = [Counting(schema) for _ in range(3)]
-    stepping = ReadAhead(blocks(), parsers, is_wanted=lambda block: True, max_bytes=5 * block_bytes)
+    def parse(block: Block) -> ParsedBlocks:
+        parsed.append(len(block.data))
+        return {0: parser.parse(block.data, first_of_file=False)}
+
+    stepping = ReadAhead(blocks(), [parse] * 3, is_wanted=lambda block: True, max_bytes=5 * block_bytes)
     with stepping as handed_out:
         for _ in range(3):
             next(handed_out)

@@ -23,8 +23,8 @@ from blizzard.errors import BlizzardError, ConfigError
 from blizzard.report.facts import Live, ReportFacts
 from blizzard.report.page import render_page
 from blizzard.run.summary import Summary
-from blizzard.service.http import Answer
 from blizzard.service.progress import JsonProgress, TerminalProgress
+from blizzard.service.router import Answer
 from blizzard.store import open_store
 from blizzard.store.access import KNOWN_OPTIONS, Access
 from blizzard.store.retry import retried
@@ -55,6 +55,7 @@ def options_with_secrets() -> Iterator[tuple[str, str]]:
     yield "spark.conf.spark.hadoop.fs.azure.account.key.a.dfs.core.windows.net", PLANTED
     yield "spark.remote", f"sc://127.0.0.1:1/;token={_QUOTED}"
     yield "storage_options.AWS_ENDPOINT_URL", f"http://user:{_QUOTED}@127.0.0.1:9"
+    yield "checkpoint.mirror", f"postgresql+psycopg://fleet:{_QUOTED}@127.0.0.1:1/d?sslpassword={_QUOTED}"
 
 
 GIVEN = list(options_with_secrets())
@@ -83,6 +84,9 @@ WRONG: dict[str, list[str]] = {
     "signed table": ["--table", f"s3://bucket/x?X-Amz-Signature={_QUOTED}&X-Amz-Date=1"],
     "signed table on disk": ["--table", f"nowhere/x?sig={_QUOTED}"],
     "no such store": ["--table", "s3://bucket/x"],
+    "another database": ["--set", f"checkpoint.mirror=mysql://fleet:{_QUOTED}@host/d"],
+    "no slashes": ["--set", f"checkpoint.mirror=postgresql:fleet:{_QUOTED}@host/d"],
+    "password in a bucket's mirror": ["--set", f"checkpoint.mirror=s3://AKIA:{_QUOTED}@bucket/x"],
 }
 
 
@@ -105,7 +109,8 @@ def test_no_command_repeats_a_secret_whatever_is_wrong(
     code, out, err = call(capfd, *words, *WRONG[wrong])
     assert_kept(out, err, summary.read_text() if summary.exists() else "")
     assert "Traceback" not in err
-    if wrong != "nothing" and (command, wrong) != ("dlq list", "no such store"):  # it needs only the quarantine
+    # Some commands need no mirror, and dlq list only the quarantine.
+    if wrong != "nothing" and "mirror=" not in WRONG[wrong][-1] and (command, wrong) != ("dlq list", "no such store"):
         assert code != 0
     if command == "run":
         assert summary.exists()
@@ -184,10 +189,11 @@ def test_log_lines_are_without_secrets(tmp_path: Path, capfd: pytest.CaptureFixt
         "s3://user:planted@se/cret=x y@bucket/x",
         'https://host/x?token=planted"secret',
         "s3://bucket/x?sig=planted secret",
+        "postgresql://user:planted's secret@host/db?sslmode=disable",
     ],
 )
 def test_a_secret_in_a_uri_is_hidden_whatever_characters_it_has(uri: str, capfd: pytest.CaptureFixture[str]) -> None:
-    for words in (["status", "--table", uri], ["status", "--set", f"table.path={uri}"]):
+    for words in (["status", "--table", uri], ["status", "--set", f"table.path={uri}"], ["status", uri]):
         _, out, err = call(capfd, *words)
         assert "planted" not in out + err
         assert "secret" not in out + err

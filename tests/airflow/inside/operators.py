@@ -34,10 +34,10 @@ ENDS: dict[str, tuple[dict[str, Any] | None, str, bool]] = {
 def main(dags: str, summaries: str) -> None:
     told, services = {}, Services()
     os.environ.update(services.connections)
-    for file in ("airflow_emr.py", "airflow_databricks.py"):
-        for dag in runpy.run_path(os.path.join(dags, file)).values():
-            if hasattr(dag, "dag_id"):
-                told[dag.dag_id] = tell(dag, Path(summaries), services)
+    for file in sorted(Path(dags).glob("airflow_*.py")):
+        (dag,) = [value for value in runpy.run_path(str(file)).values() if hasattr(value, "dag_id")]  # one in each file
+        if file.name != "airflow_spark_submit.py":  # its operator asks no service
+            told[dag.dag_id] = tell(dag, Path(summaries), services)
     json.dump(told, sys.stdout)
 
 
@@ -46,6 +46,8 @@ def tell(dag: Any, summaries: Path, services: Services) -> dict[str, Any]:
     shown = {"max_active_runs": dag.max_active_runs, "catchup": dag.catchup, "retries": operator.retries, "ends": {}}
     shown["waits"] = bool(getattr(operator, "wait_for_completion", getattr(operator, "wait_for_termination", None)))
     shown["summary_dir"] = operator.summary_dir
+    callbacks = operator.on_failure_callback or []
+    shown["tells"] = [call.__name__ for call in (callbacks if isinstance(callbacks, list) else [callbacks])]
     for name, end in ENDS.items():
         shown["ends"][name] = run(copy.deepcopy(operator), name, end, summaries, services)
     return shown

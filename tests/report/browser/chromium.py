@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
+from importlib import resources
 from typing import Any
 
 from selenium.common.exceptions import StaleElementReferenceException
@@ -19,6 +21,11 @@ _ARGUMENTS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
     *("--window-size=1240,1400", "--force-device-scale-factor=1", "--disable-background-networking"),
 )
+
+
+@cache
+def _axe() -> str:
+    return (resources.files("selenium_axe_python") / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
 
 
 class Browser(WebDriver):
@@ -59,6 +66,20 @@ class Browser(WebDriver):
         events = [json.loads(entry["message"])["message"] for entry in self._log("performance")]
         sent = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
         return [url for url in sent if not url.startswith(("about:", "data:"))]
+
+    def complaints(self) -> list[str]:
+        """What axe finds on the page that is open, of any impact: rule, impact, and where."""
+        self.execute_script(_axe())
+        found = self.execute_async_script(
+            "const done = arguments[0];"
+            "axe.run(document, {resultTypes: ['violations']}).then(done, (error) => done(String(error)))"
+        )
+        assert isinstance(found, dict), found
+        assert found["testEngine"]["name"] == "axe-core"
+        return [
+            f"{one['id']} ({one['impact']}): {[node['target'] for node in one['nodes'][:5]]}"
+            for one in found["violations"]
+        ]
 
     def _log(self, kind: str) -> Any:
         return self.get_log(kind)  # type: ignore[no-untyped-call]

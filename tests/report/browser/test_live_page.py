@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from selenium.webdriver.common.by import By
 
 from tests.flows.in_process import Flow
 from tests.flows.operating import InProcessOperation, ask, going
-from tests.ingesting import ids, write_ids
+from tests.ingesting import ids, write, write_ids
 from tests.report.browser.chromium import Browser
 
 pytestmark = pytest.mark.browser
@@ -56,6 +57,26 @@ def test_the_page_grows_with_the_table(browser: Browser, tmp_path: Path) -> None
         assert "sequence 1" in browser.text("#tip")  # what came later has its tooltips, too
         assert browser.console() == []
         assert {request.removeprefix(url) for request in browser.requests()} <= {"/", "/status"}
+
+
+def test_a_file_that_is_held_back_appears_and_what_somebody_has_opened_stays_open(
+    browser: Browser, tmp_path: Path
+) -> None:
+    flow = Flow(tmp_path).first_run()
+    flow.later_ms = 0
+    with going(InProcessOperation(flow, ADDRESS)) as (url, _):
+        browser.open(url)
+        assert browser.find_elements(By.ID, "held-now") == []
+        browser.find("summary").click()
+        write(flow.src / "k.ndjson", b"")  # empty, so it may still be written to
+        browser.wait_until(lambda: browser.find_elements(By.ID, "held-now"))
+        assert "k.ndjson empty, and younger than 60 s" in browser.text("#held-now tbody")
+        assert browser.execute_script("return document.querySelectorAll('details[open]').length") == 1
+        assert browser.execute_script("return document.activeElement.tagName") == "SUMMARY"
+        assert browser.complaints() == []
+        write_ids(flow.src / "k.ndjson", 3, 6)
+        browser.wait_until(lambda: not browser.find_elements(By.ID, "held-now"))
+        assert browser.console() == []
 
 
 def test_without_scripts_the_buttons_work_as_forms(browser: Browser, tmp_path: Path) -> None:

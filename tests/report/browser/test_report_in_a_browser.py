@@ -17,6 +17,7 @@ from tests.flows.in_process import Flow
 from tests.ingesting import write_ids
 from tests.report.browser.chromium import Browser
 from tests.report.test_page import hostile_facts
+from tests.report.test_targets_page import BROKEN, several, target
 
 pytestmark = pytest.mark.browser
 
@@ -25,7 +26,7 @@ return [...document.querySelectorAll(arguments[0])].map(e => {
   const box = e.getBoundingClientRect(); return [box.width, box.height];
 })"""
 # The contrast of each text with what it stands on, by WCAG's formula.
-_CONTRASTS = """
+CONTRASTS = """
 const luminance = (c) => {
   const [r, g, b] = c.map(v => v / 255).map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
   return .2126 * r + .7152 * g + .0722 * b;
@@ -75,7 +76,7 @@ def widths(browser: Browser) -> tuple[int, int]:
 def test_it_renders_without_a_word_on_the_console_and_without_a_request(browser: Browser, page: str) -> None:
     browser.open(page)
     assert browser.execute_script("return document.querySelectorAll('section.pipeline').length") == 2
-    charts = browser.execute_script(_SIZES, "figure.chart svg")
+    charts = browser.execute_script(_SIZES, "figure.chart .plot svg")
     assert len(charts) == 6
     assert all(width > 300 and height > 100 for width, height in charts)
     bars = browser.execute_script(_SIZES, "figure.chart rect.main")
@@ -92,7 +93,7 @@ def test_light_and_dark_can_be_read(browser: Browser, page: str, scheme: str) ->
     ground = browser.execute_script("return getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
     assert (sum(ground) > 600) == (scheme == "light")
     assert (sum(ground) < 150) == (scheme == "dark")
-    assert browser.execute_script(_CONTRASTS) == {}
+    assert browser.execute_script(CONTRASTS) == {}
 
 
 @pytest.mark.parametrize("width", [320, 390, 768])
@@ -100,15 +101,15 @@ def test_nothing_sticks_out_of_a_phone(browser: Browser, page: str, width: int) 
     browser.resize(width, 800, mobile=True)
     browser.open(page)
     assert widths(browser) == (width, width)
-    assert all(w > 200 for w, _ in browser.execute_script(_SIZES, "figure.chart svg"))
-    assert min(browser.execute_script("return [...document.querySelectorAll('.y span, .x span')]"
+    assert all(w > 200 for w, _ in browser.execute_script(_SIZES, "figure.chart .plot svg"))
+    assert min(browser.execute_script("return [...document.querySelectorAll('.y span, svg.x text')]"
                            ".map(e => parseFloat(getComputedStyle(e).fontSize))")) > 11  # fmt: skip
 
 
 def test_without_scripts_everything_is_there_and_tooltips_are_the_browsers(browser: Browser, page: str) -> None:
     browser.allow_scripts(False)
     browser.open(page)
-    assert all(height > 100 for _, height in browser.execute_script(_SIZES, "figure.chart svg"))
+    assert all(height > 100 for _, height in browser.execute_script(_SIZES, "figure.chart .plot svg"))
     assert browser.execute_script("return document.querySelectorAll('rect.hit > title').length") > 40
     assert "Resumes from the log" in browser.text("section.pipeline .badge")
 
@@ -140,6 +141,19 @@ def test_names_made_to_run_do_not(browser: Browser, tmp_path: Path) -> None:
     assert browser.execute_script("return document.querySelectorAll('img, script').length") == 1  # our own script
     assert browser.console() == []
     assert browser.requests() == [url]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_several_targets_can_be_read_on_a_phone_too(browser: Browser, tmp_path: Path, scheme: str) -> None:
+    shown = several(orders=target(), raw=target(state="behind", required=False), broken=BROKEN)
+    url = save(render_page(shown), tmp_path)
+    browser.prefer(scheme)
+    browser.open(url)
+    assert browser.execute_script(CONTRASTS) == {}
+    assert browser.console() == []
+    assert browser.requests() == [url]
+    browser.resize(360, 800, mobile=True)
+    assert widths(browser) == (360, 360)
 
 
 def test_hostile_values_everywhere(browser: Browser, tmp_path: Path) -> None:

@@ -1,0 +1,92 @@
+"""The manifests against the published schemas of Kubernetes, and against what blizzard needs of them."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+
+from blizzard import errors
+from blizzard.config.load import load_config
+from tests.jobs.examples import manifests, pod_of
+
+OLDEST, NEWEST = "1.31", kubernetes_validate.latest_version()
+ALL = manifests()
+WORKLOADS = [(name, manifest) for name, manifest in ALL if manifest["kind"] != "ConfigMap"]
+((_, CRON),) = [(name, manifest) for name, manifest in ALL if manifest["kind"] == "CronJob"]
+((_, FOLLOW),) = [(name, manifest) for name, manifest in ALL if manifest["kind"] == "StatefulSet"]
+
+
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+@pytest.mark.parametrize(("name", "manifest"), ALL, ids=lambda value: value if isinstance(value, str) else "")
+def test_kubernetes_takes_the_manifests(name: str, manifest: dict[str, Any], version: str) -> None:
+    kubernetes_validate.validate(manifest, version, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "wrong"),
+    [
+        (("spec",), {"concurencyPolicy": "Forbid"}),
+        (("spec", "jobTemplate", "spec"), {"backoffLimit": "4"}),
+        (("spec", "jobTemplate", "spec", "podFailurePolicy"), {"rules": [{"onExitCodes": {"values": [2]}}]}),
+    ],
+)
+def test_the_schemas_do_find_mistakes(path: tuple[str, ...], wrong: dict[str, Any]) -> None:
+    manifest = copy.deepcopy(CRON)
+    at: Any = manifest
+    for step in path:
+        at = at[step]
+    at.update(wrong)
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(manifest, NEWEST, strict=True)
+
+
+def test_a_cron_job_never_has_two_drivers() -> None:
+    job = CRON["spec"]["jobTemplate"]["spec"]
+    assert CRON["spec"]["concurrencyPolicy"] == "Forbid"
+    assert (job["parallelism"], job["completions"]) == (1, 1)
+    assert job["podReplacementPolicy"] == "Failed"
+    assert pod_of(CRON)["restartPolicy"] == "Never", "podFailurePolicy is refused with any other"
+
+
+def test_a_follower_never_has_two_drivers() -> None:
+    assert (FOLLOW["kind"], FOLLOW["spec"]["replicas"]) == ("StatefulSet", 1)
+    assert FOLLOW["spec"]["selector"]["matchLabels"] == FOLLOW["spec"]["template"]["metadata"]["labels"]
+
+
+def test_exit_codes_have_the_end_that_they_mean() -> None:
+    job = CRON["spec"]["jobTemplate"]["spec"]
+    fail, ignore = job["podFailurePolicy"]["rules"]
+    (container,) = pod_of(CRON)["containers"]
+    needs_a_person = {1} | {
+        kind("").exit_code for kind in (errors.ConfigError, errors.Refused, errors.Fenced, errors.BadData)
+    }
+    assert (fail["action"], fail["onExitCodes"]["operator"]) == ("FailJob", "In")
+    assert fail["onExitCodes"]["containerName"] == container["name"]
+    # The API server wants them sorted and without 0; the schema does not say so.
+    assert fail["onExitCodes"]["values"] == sorted(needs_a_person)
+    assert errors.Temporary("").exit_code not in needs_a_person
+    assert job["backoffLimit"] > 0
+    assert ignore == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    assert "--exit-99-when-idle" not in container["args"]
+
+
+@pytest.mark.parametrize(("name", "manifest"), WORKLOADS, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_pod_is_given_what_it_asks_for(name: str, manifest: dict[str, Any], tmp_path: Path) -> None:
+    maps = {m["metadata"]["name"]: m["data"] for _, m in ALL if m["kind"] == "ConfigMap"}
+    pod = pod_of(manifest)
+    (container,) = pod["containers"]
+    mounted = {mount["name"] for mount in container["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in pod["volumes"]}
+    (text,) = maps[manifest["metadata"]["name"]].values()
+    (tmp_path / "pipeline.yaml").write_text(text)
+    config = load_config(file=str(tmp_path / "pipeline.yaml"))
+    assert config.table.path
+    assert pod["terminationGracePeriodSeconds"] >= (config.stop_grace_s or 0) + 20
+    assert container["command"] == ["blizzard"], "a shell would get the signal and not pass it on"
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert "/tmp" in {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert pod["securityContext"]["runAsNonRoot"]

@@ -1,0 +1,85 @@
+"""Source files that go away after they are ingested, and several targets: what one has read, another may still need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from blizzard.core.history import ledgers_of
+from blizzard.core.ledger import SKIPPED, LedgerEntry
+from blizzard.delta.place import DeltaRsPlace
+from tests.flows.in_process import SetClock
+from tests.flows.shell import Said, Shell
+from tests.flows.targets import Targets
+from tests.ingesting import DDL
+
+OTHER_SCHEMA = {"ddl": "id STRING"}  # the target fails with it
+
+
+@pytest.fixture
+def targets(shell: Shell) -> Targets:
+    """`one`, which deletes nothing yet, has read the files a and m."""
+    begun = Targets(shell.folder, {"one": {}})
+    begun.put("a.ndjson", range(5))
+    begun.put("m.ndjson", range(5, 10))
+    assert run(shell, begun).code == 0
+    return begun
+
+
+def run(shell: Shell, targets: Targets) -> Said:
+    return shell("run", *targets.words())
+
+
+def delete_files(targets: Targets) -> None:
+    targets.keys["after_ingest"] = {"action": "delete", "keep_s": 0}
+
+
+def there(targets: Targets) -> list[str]:
+    return sorted(path.name for path in targets.src.iterdir())
+
+
+def entries(targets: Targets, name: str, pipeline: str = "p") -> dict[int, tuple[LedgerEntry, ...]]:
+    table = DeltaRsPlace(root=str(targets.table(name)), schema=None, clock=SetClock(0)).open()
+    assert table is not None
+    return {ledger.sequence: ledger.entries for _, ledger in ledgers_of(table.scan_back(), pipeline)}
+
+
+def test_a_file_that_a_target_left_out_at_first_and_reads_by_request_waits_for_it(
+    shell: Shell, targets: Targets
+) -> None:
+    targets.own["two"] = {"start_from": "after:m.ndjson", "required": False}
+    targets.put("n.ndjson", range(10, 15))
+    assert run(shell, targets).code == 0
+    delete_files(targets)
+    targets.own["two"]["schema"] = OTHER_SCHEMA
+    assert run(shell, targets).code == 0  # `one` says that all its files may go
+    del targets.own["two"]["schema"]
+    request = ["--target", "two", "--file", "a.ndjson", "--from-record", "0", "--yes"]
+    assert shell("checkpoint", "reset", *targets.words(*request)).code == 0
+    assert run(shell, targets).code == 0
+    targets.check_each_once([*range(5), *range(10, 15)], of=["two"])
+    assert run(shell, targets).code == 0
+    assert there(targets) == []
+
+
+def test_a_ledger_that_names_missed_files_can_be_read_whatever_the_other_target_made_of_them(
+    shell: Shell, targets: Targets
+) -> None:
+    """The other one filtered some records of it, and its ledger counts them."""
+    filters: dict[str, Any] = {"where": "id % 2 = 0", "schema": {"ddl": DDL}}
+    targets.own["two"] = {}
+    assert run(shell, targets).code == 0
+    two, targets.own = targets.own.pop("two"), {"one": filters}
+    targets.put("z.ndjson", range(20, 25))
+    assert run(shell, targets).code == 0
+    (targets.src / "z.ndjson").unlink()
+    targets.own["two"] = two
+    targets.put("n.ndjson", range(10, 15))
+    assert run(shell, targets).code == 0
+    found = entries(targets, "two")
+    assert sorted(found) == [1, 2]
+    assert [(entry.path, entry.broken) for entry in found[2]] == [("n.ndjson", None), ("z.ndjson", SKIPPED)]
+    targets.put("b.ndjson", range(15, 20))  # late: only a ledger can say that it was never read
+    assert run(shell, targets).code == 0
+    targets.check_each_once(range(20), of=["two"])
