@@ -1,14 +1,18 @@
-# A fresh machine needs only Python >= 3.10, Java 17 and make. With Rust the native parser is built too.
+# A fresh machine needs only Python >= 3.10, Java 17 or 21 and make. With Rust the native parser is built too.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+# One environment, two stamps: what runs blizzard, and what tests it.
 READY  := $(VENV)/.ready
+DEV    := $(VENV)/.ready-dev
+# Makes an environment and installs into it, in sight.
+INSTALL = $(PYTHON) jobs/environment.py
+PINNED := -c conf/constraints.txt
 
 # The native parser: setuptools-rust builds it into the source tree, where every environment finds it. A cargo that is
 # too old, offline or without a linker counts as none.
 NATIVE  := blizzard/native
 SOURCES := $(NATIVE)/Cargo.toml $(shell find $(NATIVE)/src -name '*.rs') jobs/native_build.py
-INSTALL := pip install --quiet --disable-pip-version-check
 
 # The oldest supported Spark, and the tests that run on it: runs, starts, kills, both committers.
 SPARK35       := .venv-spark35
@@ -16,6 +20,10 @@ SPARK35_TESTS := tests/spark/test_ingest.py tests/spark/test_submit.py tests/spa
 	tests/spark/test_column_names.py \
 	tests/spark/test_versions.py::test_delta_for_another_spark \
 	tests/spark/test_kill.py::test_a_driver_killed_at_a_named_point_loses_and_doubles_nothing
+
+# What pip takes without constraints: the newest of everything that pyproject.toml allows, and the tests that run on it.
+NEWEST       := .venv-newest
+NEWEST_TESTS := tests/jobs/installed.py tests/spark/test_submit.py
 
 # Servers for the tests against object storage, built by Go. The stamps have the version in their name: a new version
 # is built again.
@@ -38,36 +46,44 @@ GO_BUILD   = GOBIN='$(CURDIR)/$(TOOLS)/bin' GOFLAGS=-buildvcs=false CGO_ENABLED=
 # Debian's browser, for the tests of the report. Without root on Debian it has to be installed already.
 APT := $(shell test "$$(id -u)" = 0 && command -v apt-get 2>/dev/null)
 
-# A real Airflow in an environment of its own, for the tests of blizzard.airflow. uv installs it in seconds, pip in minutes.
+# A real Airflow in an environment of its own, for the tests of blizzard.airflow.
 AIRFLOW_VENV  := .venv-airflow
 AIRFLOW_READY := $(AIRFLOW_VENV)/.ready
-AIRFLOW_UV    := $(AIRFLOW_VENV)/bin/uv pip install --quiet --python $(AIRFLOW_VENV)/bin/python
 AIRFLOW_PROVIDERS := apache-spark amazon databricks
 
-# Tests wait more than they work: two files run at once, the tests of one file in order.
-AT_ONCE := -n 2 --dist loadfile
+# Tests wait more than they work: three files run at once, the tests of one file in order.
+AT_ONCE := -n 3 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-s3 setup-stores setup-browser setup-airflow demo quick test test-spark35 check bench dist \
-	lint types native rust clean java go npm
+.PHONY: help setup setup-s3 setup-stores setup-browser setup-postgres setup-systemd setup-shells \
+	setup-airflow setup-servers demo docs quick test \
+	test-spark35 test-newest check bench dist lint types native rust clean python java go npm
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY) ## Make .venv with blizzard and its development tools
+setup: $(DEV) ## Make .venv with blizzard and its development tools
 
-$(READY): pyproject.toml conf/constraints.txt $(SOURCES)
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
-		|| { echo "blizzard needs Python 3.10 or newer: make PYTHON=python3.12 ..." >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip uninstall --quiet --yes blizzard 2>/dev/null # as blizzard-delta was called once: it has the same files
-	$(BIN)/$(INSTALL) -c conf/constraints.txt -e '.[dev]'
-	@ls $(NATIVE)/*.so >/dev/null 2>&1 \
-		|| echo "The native parser was not built (make native says why); blizzard works without it, with a slower one."
+$(READY): pyproject.toml conf/constraints.txt $(SOURCES) | python
+	@$(INSTALL) $(VENV) $(PINNED) -e .
+	@$(SAY_IF_NOT_NATIVE)
 	@touch $@
 
+$(DEV): pyproject.toml conf/constraints.txt $(SOURCES) | python
+	@$(INSTALL) $(VENV) $(PINNED) -e '.[dev]'
+	@$(SAY_IF_NOT_NATIVE)
+	@touch $(READY) $@
+
+SAY_IF_NOT_NATIVE = ls $(NATIVE)/*.so >/dev/null 2>&1 \
+	|| echo "The native parser was not built (make native says why); blizzard works without it, with a slower one."
+
+# For every Python, however old.
+python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 10) and "blizzard needs Python 3.10 or newer, and \
+	$(PYTHON) is Python %d.%d: make PYTHON=python3.12 ..." % v[:2])'
+
 native: setup ## Build the native parser, and say what is missing if it cannot be built (needs Rust 1.88 or newer)
-	BLIZZARD_BUILD_NATIVE=required $(BIN)/$(INSTALL) --no-deps -e .
+	@BLIZZARD_BUILD_NATIVE=required $(INSTALL) $(VENV) --no-deps -e .
 
 # Its tests are an executable, so they link libpython: that of .venv, not of whatever python3 is on PATH.
 rust: setup ## Lint and test the crate of the native parser (needs Rust 1.88 or newer)
@@ -87,10 +103,25 @@ $(TOOLS)/toxiproxy-$(TOXIPROXY): | go
 	@mv $(TOOLS)/bin/server $(TOOLS)/bin/toxiproxy-server
 	@touch $@
 
+# $(call debian,is it there already,packages,what make test skips without them). In CI nothing may be skipped.
+define debian
+@{ $(1); } >/dev/null 2>&1 \
+	|| { apt-get update -qq && apt-get install -qq -y --no-install-recommends $(2); } >/dev/null \
+	|| { echo "$(2) could not be installed: make test skips $(3)." >&2; test "$$CI" != true; }
+endef
+
 setup-browser: ## Install the Chromium that the report is tested in (needs apt-get and root)
-	@{ command -v chromium && command -v chromedriver; } >/dev/null \
-		|| { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium chromium-driver; } >/dev/null \
-		|| { echo "Chromium could not be installed: make test skips the tests in a browser." >&2; test "$$CI" != true; }
+	$(call debian,command -v chromium && command -v chromedriver,chromium chromium-driver,the tests in a browser)
+
+# Debian does not put the server on PATH.
+setup-postgres: ## Install the PostgreSQL that mirrors of positions are tested with (needs apt-get and root)
+	$(call debian,ls /usr/lib/postgresql/*/bin/initdb || command -v initdb,postgresql,the tests with PostgreSQL)
+
+setup-systemd: ## Install systemd-analyze, which checks the units in jobs/systemd (needs apt-get and root)
+	$(call debian,command -v systemd-analyze,systemd,the check of the units)
+
+setup-shells: ## Install the shells that completion is tested in (needs apt-get and root)
+	$(call debian,command -v fish && command -v zsh,fish zsh,completion in these shells)
 
 setup-stores: $(GCS_READY) $(AZURE_READY) ## Install the emulators that the tests of GCS and Azure run against (needs Go and npm)
 
@@ -110,32 +141,40 @@ setup-airflow: $(AIRFLOW_READY) ## Install the Airflow that the Airflow tests ru
 
 # blizzard is installed without its dependencies, as on a real worker: its pyspark conflicts with the provider's.
 $(AIRFLOW_READY): conf/constraints-airflow.txt pyproject.toml | setup
-	$(PYTHON) -m venv --clear $(AIRFLOW_VENV)
-	$(AIRFLOW_VENV)/bin/$(INSTALL) -c conf/constraints-airflow.txt uv
-	$(AIRFLOW_UV) -c conf/constraints-airflow.txt apache-airflow $(AIRFLOW_PROVIDERS:%=apache-airflow-providers-%)
-	$(AIRFLOW_UV) --no-deps -e .
+	@rm -rf $(AIRFLOW_VENV)
+	@$(INSTALL) $(AIRFLOW_VENV) -c conf/constraints-airflow.txt apache-airflow $(AIRFLOW_PROVIDERS:%=apache-airflow-providers-%)
+	@$(INSTALL) $(AIRFLOW_VENV) --no-deps -e .
 	@touch $@
 
 go:
 	@test -n "$(GO)" || { echo "Go 1.25 or newer was not found: install it, or make test skips what needs servers." >&2; exit 1; }
 
+# "17.0.2" is 17, "1.8.0_392" is 8. Java that is too new for Spark is left to blizzard, which knows the Spark.
 java:
-	@if [ -n "$$JAVA_HOME" ]; then test -x "$$JAVA_HOME/bin/java"; else command -v java >/dev/null; fi \
-		|| { echo "Java 17 was not found: install a JDK 17 or set JAVA_HOME." >&2; exit 1; }
+	@java=$${JAVA_HOME:+$$JAVA_HOME/bin/}java; \
+	command -v "$$java" >/dev/null || { echo "Java was not found: install a JDK 17 or 21, or set JAVA_HOME." >&2; exit 1; }; \
+	version=$$("$$java" -version 2>&1 | sed -n 's/.* version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' | head -n 1); \
+	test "$${version:-17}" -ge 17 \
+		|| { echo "$$java is Java $$version, and Spark 4 needs 17 or 21: install a JDK 17 or 21, or set JAVA_HOME." >&2; exit 1; }
 
-demo: java setup ## Generate NDJSON.gz, ingest it into a Delta table, show that a second run finds nothing new
-	@PATH="$(CURDIR)/$(BIN):$$PATH" sh jobs/demo.sh
+demo: java $(READY) ## Ingest generated data, kill -9 in the middle, resume, and count: each record is there exactly once
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python jobs/demo.py
+
+docs: java setup ## Write docs/reference.md, and what the commands of the README and of docs/quickstart.md print
+	$(BIN)/python -m jobs.docs
 
 # The markers say what a test needs: here it may need nothing. Java is hidden, so that a test that needs it fails.
-QUICK := not (spark or process or browser or airflow or cluster or s3 or stores or slow)
+QUICK := not (spark or process or browser or airflow or cluster or s3 or stores or postgres or slow)
 
 quick: setup ## Run the tests that need no Java, no server and no browser, in under three minutes
 	JAVA_HOME=/no-java $(BIN)/python -m pytest $(AT_ONCE) -m '$(QUICK)'
 
 # Tests are skipped if the machine lacks what they need: see the README.
-SERVERS := setup-airflow $(if $(GO),setup-s3 $(GCS_READY)) $(if $(NPM),$(AZURE_READY)) $(if $(APT),setup-browser) $(CLUSTER_ENV)
+SERVERS := $(if $(GO),setup-s3 $(GCS_READY)) $(if $(NPM),$(AZURE_READY)) $(if $(APT),setup-browser setup-postgres setup-systemd setup-shells)
 
-test: java setup $(SERVERS) ## Run all tests (object storage: where Go and npm are; browser: where apt-get or Chromium is)
+setup-servers: $(SERVERS) ## All servers and the browser that this machine can have
+
+test: java setup setup-airflow $(SERVERS) $(CLUSTER_ENV) ## Run all tests (object storage: where Go and npm are; browser, PostgreSQL, systemd, shells: where apt-get is, or they are)
 	$(BIN)/python -m pytest $(AT_ONCE)
 
 dist: setup ## Make in dist/ what a cluster needs: wheel, zip for --py-files, environment for --archives
@@ -152,16 +191,25 @@ test-spark35: java $(SPARK35)/.ready ## Run the core path's tests on Spark 3.5 w
 	$(SPARK35)/bin/python -m pytest $(AT_ONCE) $(SPARK35_TESTS)
 
 $(SPARK35)/.ready: pyproject.toml conf/constraints.txt conf/constraints-spark35.txt | setup
-	$(PYTHON) -m venv $(SPARK35)
-	@$(SPARK35)/bin/pip uninstall --quiet --yes blizzard 2>/dev/null
+	@mkdir -p $(SPARK35)
 	@names=$$(sed -n 's/==.*//p' conf/constraints-spark35.txt | paste -sd '|' -); \
 		grep -vE "^($$names)==" conf/constraints.txt | cat - conf/constraints-spark35.txt > $(SPARK35)/constraints.txt
-	$(SPARK35)/bin/$(INSTALL) -c $(SPARK35)/constraints.txt -e '.[dev]' \
+	@$(INSTALL) $(SPARK35) -c $(SPARK35)/constraints.txt -e '.[dev]' \
 		setuptools # pyspark 3.5 imports distutils, which Python 3.12 has only through it
 	@touch $@
 
+test-newest: java $(NEWEST)/.ready ## Install blizzard as a user does, without pins, and run the core path's tests on it
+	$(NEWEST)/bin/python -m pytest $(AT_ONCE) $(NEWEST_TESTS)
+
+# A plain `pip install .`: no pins, no development tools, nothing from this tree. Then what the tests themselves need.
+$(NEWEST)/.ready: pyproject.toml conf/constraints.txt $(SOURCES) | setup
+	@rm -rf $(NEWEST) build
+	@$(INSTALL) $(NEWEST) .
+	@$(INSTALL) $(NEWEST) pytest pytest-xdist hypothesis
+	@touch $@
+
 bench: java setup ## Benchmark against the peers on this machine (about an hour; see benchmarks/README.md)
-	$(BIN)/$(INSTALL) -c conf/constraints.txt -e '.[bench]'
+	@$(INSTALL) $(VENV) $(PINNED) -e '.[bench]'
 	$(BIN)/python -m benchmarks --scenarios --check
 
 lint: setup
@@ -175,4 +223,4 @@ check: lint types test ## Lint, types and tests: what CI runs
 
 clean: ## Remove the environment, caches and the demo's data (.tools stays: it takes minutes to build)
 	rm -rf $(NATIVE)/target $(NATIVE)/*.so
-	rm -rf $(VENV) $(AIRFLOW_VENV) $(SPARK35) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(AIRFLOW_VENV) $(SPARK35) $(NEWEST) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -6,13 +6,21 @@ Python (PYSPARK_PYTHON) needs blizzard and its dependencies.
 
 from __future__ import annotations
 
+import logging
 import os
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 try:
     from blizzard.airflow import Ingest, SparkSubmit, make_dag
 except ModuleNotFoundError as e:
     raise ImportError(f"{e}. On every scheduler and worker: pip install --no-deps blizzard-delta") from None
+
+
+def tell_somebody(context: Any) -> None:
+    """Put in its place what reaches a person. Not called for a try that is retried, nor for a run that was skipped."""
+    logging.getLogger("airflow.task").error("tell somebody: %s: %s", context["ti"].dag_id, context.get("exception"))
+
 
 dag = make_dag(
     "blizzard_spark_submit",
@@ -20,7 +28,8 @@ dag = make_dag(
         source=os.environ.get("EVENTS_SOURCE", "s3a://landing/events"),
         table=os.environ.get("EVENTS_TABLE", "s3a://lake/events"),
         pipeline="events",
-        schema=os.environ.get("EVENTS_SCHEMA"),  # of a new table; leave it out once the table exists
+        # Of a new table; an existing one must fit it.
+        schema=os.environ.get("EVENTS_SCHEMA", "id BIGINT, ts TIMESTAMP, kind STRING"),
         options={"limits.max_files": "1000"},
     ),
     SparkSubmit(
@@ -34,4 +43,5 @@ dag = make_dag(
     ),
     schedule=timedelta(minutes=10),
     start_date=datetime(2024, 1, 1, tzinfo=timezone.utc),
+    default_args={"on_failure_callback": tell_somebody},
 )

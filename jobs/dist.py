@@ -1,6 +1,6 @@
 """Builds what a cluster needs into dist/: a wheel, a zip for --py-files, and an environment for --archives.
 
-python jobs/dist.py [zip|all] [--out FOLDER]
+python jobs/dist.py [zip|all] [--out FOLDER] [--extra sql]
 
 Spark puts zips on sys.path, but not wheels. The environment has its own interpreter, blizzard and all it needs except
 pyspark: that must be the cluster's own, because its version must match the JVM side.
@@ -18,6 +18,7 @@ import sys
 import sysconfig
 import tarfile
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from portable import CannotCopy, copy_interpreter, needed_glibc
@@ -34,6 +35,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", nargs="?", choices=["zip", "all"], default="all")
     parser.add_argument("--out", type=Path, default=_ROOT / "dist")
+    parser.add_argument("--extra", action="append", default=[], help="of the project, for the environment; repeatable")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     _tell(make_zip(options.out))
@@ -43,7 +45,7 @@ def main() -> int:
         without = "-none-any" in wheel.name
         _tell(wheel, "; without the native parser: make native says why" if without else "")
         try:
-            archive, glibc = make_environment(options.out, wheel)
+            archive, glibc = make_environment(options.out, wheel, options.extra)
         except CannotCopy as e:
             sys.stderr.write(f"make dist: {e}\n")
             return 1
@@ -66,7 +68,7 @@ def make_wheel(out: Path) -> Path:
     return made
 
 
-def make_environment(out: Path, wheel: Path) -> tuple[Path, str]:
+def make_environment(out: Path, wheel: Path, extras: Sequence[str] = ()) -> tuple[Path, str]:
     """The archive, and the glibc version that it needs."""
     platform = sysconfig.get_platform().replace("-", "_")
     archive = out / f"blizzard-env-{_version()}-{platform}.tar.gz"
@@ -75,7 +77,7 @@ def make_environment(out: Path, wheel: Path) -> tuple[Path, str]:
         home.mkdir()
         packages = copy_interpreter(home)
         into = ("install", "--target", str(packages), "--no-compile", "--constraint", str(_CONSTRAINTS))
-        _pip(*into, *_requirements())
+        _pip(*into, *requirements(extras))
         shutil.rmtree(packages / "bin", ignore_errors=True)  # scripts that name this machine's interpreter
         _pip(*into, "--no-deps", str(wheel))
         for name in _NOT_SHIPPED:
@@ -86,10 +88,15 @@ def make_environment(out: Path, wheel: Path) -> tuple[Path, str]:
     return archive, glibc
 
 
-def _requirements() -> list[str]:
-    """The project's requirements, without extras and without pyspark."""
+def requirements(extras: Sequence[str] = ()) -> list[str]:
+    """The project's requirements with those of these extras, without pyspark."""
     listed = importlib.metadata.requires("blizzard-delta") or []
-    return [each for each in listed if "extra ==" not in each and re.split(r"[^\w-]", each)[0] != "pyspark"]
+    known = set(importlib.metadata.metadata("blizzard-delta").get_all("Provides-Extra") or ())
+    if unknown := set(extras) - known:
+        sys.exit(f"make dist: there is no extra {min(unknown)}; there are {', '.join(sorted(known))}")
+    named = [(each, re.search(r"""extra == ['"]([\w-]+)""", each)) for each in listed]
+    wanted = [each.partition(";")[0] if extra else each for each, extra in named if not extra or extra[1] in extras]
+    return [each for each in wanted if re.split(r"[^\w-]", each)[0] != "pyspark"]
 
 
 def _compile(home: Path) -> None:
