@@ -16,6 +16,7 @@ import time
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -26,6 +27,8 @@ from benchmarks.generators import NESTED_DDL
 from benchmarks.measure import measure
 from benchmarks.results import ScenarioResult
 from benchmarks.shapes import CLEAN, SHAPES, measure_shape
+from benchmarks.targets import compare_targets, measure_targets
+from benchmarks.transforms import compare_transforms, measure_transform
 from blizzard.core.batch import RunIdentity, next_position, position_before
 from blizzard.core.commit import Intent
 from blizzard.core.events import unheard
@@ -54,19 +57,23 @@ from blizzard.source.listing import list_source
 from blizzard.source.uri import locate_source
 from blizzard.tasks.task import run_task
 
-SCENARIOS = ("plan", "resume", "recovery", "shapes", "warm-up")
+SCENARIOS = ("plan", "resume", "recovery", "shapes", "targets", "transform", "warm-up", "terminal", "fleet")
 _TITLES = {
     "plan": "a million listed names: planning, and the driver's memory",
     "resume": "resuming at 90% of the huge file, against reading it whole",
     "recovery": "recovery and commit latency on a table with many commits",
     "shapes": "shapes of records against clean ones: one task, one process",
+    "targets": "three tables from one read against one table: CPU time of one task",
+    "transform": "a transform, against none: CPU of one task",
     "warm-up": "the first commit of one small file in a cold process, after `warm-up` and without",
+    "terminal": "what a person waits for at a terminal: the first line, and the end after Ctrl-C",
+    "fleet": "fifty pipelines in one process: their first files, an idle minute, memory",
 }
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _PIPELINE = "benchmark"
 _SOURCE = SourceIdentity(root="file:///data/events", pattern="**/*.ndjson.gz")
 SCAN_COMMITS = 100
-FULL_NAMES, FULL_COMMITS = 1_000_000, 10_000
+FULL_NAMES, FULL_COMMITS, FULL_PIPELINES = 1_000_000, 10_000, 50
 _SHAPE_ROUNDS = 5  # at least: a task takes a second or less
 # After the last hundred of commits: the newest Delta checkpoint is then as old as it gets, the worst case for opening.
 _COMMITS_SINCE_CHECKPOINT = 98
@@ -105,11 +112,26 @@ def run_scenario(name: str, settings: ScenarioSettings) -> ScenarioResult:
                 metrics = metrics | _child("recovery", table, folder, settings)
             case "shapes":
                 parameters, metrics = _shapes(settings, folder)
+            case "targets":
+                child = partial(_child, "targets", folder=folder, settings=settings)
+                parameters, metrics = compare_targets(settings.prepared(CLEAN), settings.rounds, folder, child)
+            case "transform":
+                child = partial(_child, "transform", folder=folder, settings=settings)
+                parameters, metrics = compare_transforms(settings.prepared(CLEAN), settings.rounds, folder, child)
             case "warm-up":
                 work = os.path.join(os.path.abspath(folder), "work")  # the child's own output is beside it
                 os.makedirs(work)
                 metrics = _child("warm-up", {"work": work}, folder, settings)
                 metrics["warm_share"] = metrics["warm_seconds"] / metrics["cold_seconds"]
+            case "terminal":
+                work = os.path.join(os.path.abspath(folder), "work")
+                os.makedirs(work)
+                metrics = _child("terminal", {"work": work}, folder, settings)
+            case "fleet":
+                work = os.path.join(os.path.abspath(folder), "work")
+                os.makedirs(work)
+                parameters = {"pipelines": FULL_PIPELINES}
+                metrics = _child("fleet", parameters | {"work": work}, folder, settings)
             case _:
                 raise ValueError(name)
     except ScenarioFailed as e:
@@ -199,6 +221,11 @@ def _shapes(settings: ScenarioSettings, folder: str) -> tuple[dict[str, Any], Me
 def measure_warm_up(work: str) -> Metrics:
     # Imported only where it is asked for: it starts whole sessions.
     found: Metrics = import_module("benchmarks.warm_up").measure_warm_up(work)
+    return found
+
+
+def measure_terminal(work: str) -> Metrics:
+    found: Metrics = import_module("benchmarks.terminal").measure_terminal(work)
     return found
 
 
@@ -364,13 +391,23 @@ def _delta_checkpoint_version(table: str) -> int:
         return -1
 
 
+def measure_fleet(work: str, pipelines: int) -> Metrics:
+    """Imported only here: psutil is a package of the benchmarks alone."""
+    found: Metrics = import_module("benchmarks.fleet").measure_fleet(work, pipelines=pipelines)
+    return found
+
+
 _CHILDREN: dict[str, Callable[..., Any]] = {
     "plan": plan_names,
     "read": read_from,
     "commits": write_commits,
     "recovery": recover,
     "shape": measure_shape,
+    "targets": measure_targets,
+    "transform": measure_transform,
     "warm-up": measure_warm_up,
+    "terminal": measure_terminal,
+    "fleet": measure_fleet,
 }
 
 if __name__ == "__main__":
