@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from blizzard.testing.samples import EVENT_DDL
+from tests.ingesting import is_table
 
 _TIMEOUT_S = 180
 
@@ -96,6 +97,6 @@ def ids(table: Path) -> list[int]:
     """Every id in the table, duplicates included, read by delta-rs."""
     from deltalake import DeltaTable
 
-    if not (table / "_delta_log").is_dir():
+    if not is_table(table):
         return []
     return sorted(DeltaTable(str(table)).to_pyarrow_table(columns=["id"])["id"].to_pylist())

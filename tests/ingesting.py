@@ -40,6 +40,11 @@ def rows(table: Path) -> list[dict[str, Any]]:
     return sorted(DeltaTable(str(table)).to_pyarrow_table().to_pylist(), key=lambda r: r["id"])
 
 
+def is_table(folder: Path) -> bool:
+    """Whether a commit is there. A log's folder is made a moment before its first commit."""
+    return any((folder / "_delta_log").glob("*.json"))
+
+
 def ids(table: Path) -> list[int]:
     return [row["id"] for row in rows(table)]
 

@@ -95,7 +95,10 @@ def test_a_secret_in_a_wrong_word_is_not_repeated(capfd: pytest.CaptureFixture[s
     assert "hunter2" not in out + err
 
 
-def test_dry_run_points_to_plan_with_the_same_arguments(capfd: pytest.CaptureFixture[str]) -> None:
+def test_dry_run_points_to_plan_with_the_same_arguments(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a summary is written of this failure too
     given = ["--source", "/data/my events", "--max-batches", "3", "--table=/t", "--follow", "--summary=s.json"]
     secret = ["--set", "storage_options.AWS_SECRET_ACCESS_KEY=abcdefghijkl", "--infer", "--dry-run"]
     code, out, err = call(capfd, "run", *given, *secret)

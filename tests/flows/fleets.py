@@ -25,7 +25,7 @@ from blizzard.service.progress import JsonProgress, PipelineLines, Progress, Ter
 from blizzard.tasks.spec import TaskSpec
 from tests.flows.in_process import InProcessIngestor
 from tests.flows.operating import wait_until
-from tests.ingesting import DDL, ids, write_ids
+from tests.ingesting import DDL, ids, is_table, write_ids
 
 Hook = Callable[[], object]
 
@@ -74,7 +74,7 @@ class FleetFolder:
         write_ids(self.src(name) / file, first, last)
 
     def ids(self, name: str) -> list[int]:
-        return ids(self.table(name)) if (self.table(name) / "_delta_log").is_dir() else []
+        return ids(self.table(name)) if is_table(self.table(name)) else []
 
     @property
     def file(self) -> Path:

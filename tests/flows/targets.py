@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from blizzard.delta.place import DeltaRsPlace
 from tests.flows.in_process import SetClock
-from tests.ingesting import DDL, line, write
+from tests.ingesting import DDL, is_table, line, write
 
 _ID = re.compile(rb"\d+")
 
@@ -69,21 +69,21 @@ class Targets:
     # What is there.
 
     def ids(self, name: str) -> Counter[int]:
-        if not (self.table(name) / "_delta_log").is_dir():
+        if not is_table(self.table(name)):
             return Counter()
         return Counter(DeltaTable(str(self.table(name))).to_pyarrow_table(columns=["id"])["id"].to_pylist())
 
     def bad_ids(self, name: str) -> Counter[int]:
         """Of the records that came into quarantine for this target."""
         root, table_id = self.quarantine(name), self.table_id(name)
-        if not (root / "_delta_log").is_dir():
+        if not is_table(root):
             return Counter()
         rows = DeltaTable(str(root)).to_pyarrow_table(columns=["raw", "table_id"]).to_pylist()
         return Counter(int(_ID.findall(row["raw"])[0]) for row in rows if row["table_id"] == table_id)
 
     def table_id(self, name: str) -> str | None:
         root = self.table(name)
-        return str(DeltaTable(str(root)).metadata().id) if (root / "_delta_log").is_dir() else None
+        return str(DeltaTable(str(root)).metadata().id) if is_table(root) else None
 
     def version(self, name: str) -> int:
         return int(DeltaTable(str(self.table(name))).version())

@@ -17,7 +17,7 @@ from blizzard.service.control import RunControl
 from blizzard.service.operation import Operation
 from tests.flows.in_process import Told, newest
 from tests.flows.operating import wait_until
-from tests.ingesting import DDL, write_ids
+from tests.ingesting import DDL, is_table, write_ids
 from tests.mirror.under_test import MirrorUnderTest
 from tests.run.test_mirror import ModelMirror
 
@@ -49,7 +49,7 @@ def add(folder: Path, number: int) -> None:
     """One more file, which a cycle reads and commits."""
     made = write_ids(folder / f"{number}.tmp", number, number + 1)
     made.rename(folder / f"src/{number}.ndjson")
-    wait_until(lambda: (folder / "table/_delta_log").exists() and newest(folder / "table") == number)
+    wait_until(lambda: is_table(folder / "table") and newest(folder / "table") == number)
 
 
 @pytest.mark.usefixtures("in_process")

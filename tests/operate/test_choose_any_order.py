@@ -25,7 +25,7 @@ from blizzard.source.chosen import chosen_by
 from blizzard.source.listing import list_source
 from blizzard.tasks.spec import TaskSpec
 from tests.flows.in_process import InProcessIngestor, clean_up_log
-from tests.ingesting import DDL, ids, write_ids
+from tests.ingesting import DDL, ids, is_table, write_ids
 
 NAMES = [f"{letter}.{suffix}" for letter in "abcdef" for suffix in ("json", "ndjson", "log")]
 MOMENTS = ["2026-01-01", "2026-02-01", "2026-03-01"]
@@ -79,7 +79,7 @@ class Story:
 
     @property
     def has_table(self) -> bool:
-        return (self.folder / "table/_delta_log").exists()
+        return is_table(self.folder / "table")
 
     def chosen(self) -> list[str]:
         location = self.assembly().request.source_location

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from tests.ingesting import is_table
 from tests.producers.oracle import RESCUED, Bad, Oracle, Row, quoted
 from tests.producers.stored import Members, json_text, parse
 
@@ -45,7 +46,7 @@ class Landed:
 def quarantine_of(table: Path) -> list[Values]:
     """The rows of the quarantine table beside this one."""
     folder = table.with_name(table.name + "_quarantine")
-    if not (folder / "_delta_log").is_dir():
+    if not is_table(folder):
         return []
     rows: list[Values] = DeltaTable(str(folder)).to_pyarrow_table().to_pylist()
     return rows

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import StaleElementReferenceException, WebDriverException
 from selenium.webdriver import ActionChains
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
@@ -49,7 +49,13 @@ class Browser(WebDriver):
         return self.find_element(By.CSS_SELECTOR, selector)
 
     def text(self, selector: str) -> str:
-        return self.find(selector).text
+        try:
+            return self.find(selector).text
+        except WebDriverException as error:
+            # Chromedriver's words for a page that was replaced between the two commands, while the new one loads.
+            if "inspector error" in str(error):
+                raise StaleElementReferenceException(str(error)) from error
+            raise
 
     def type(self, selector: str, text: str) -> None:
         self.find(selector).clear()
