@@ -7,6 +7,8 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,14 +51,33 @@ def secrets_of_one_test() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def one_process_at_a_time(lock: Path) -> Iterator[None]:
+    with lock.open("w", encoding="utf-8") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.fixture(scope="session")
-def fast_drivers(tmp_path_factory: pytest.TempPathFactory) -> None:
+def folder_of_all_workers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for a whole test run: each worker of pytest-xdist has its own below it."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
+def fast_drivers(folder_of_all_workers: Path) -> None:
     """One driver run that archives the classes it loaded, so that every later JVM starts in half the time."""
-    folder = tmp_path_factory.mktemp("class-archive")
-    write_events(str(folder / "src"), files=1, records=10)
-    Driver.java_options = f"-XX:ArchiveClassesAtExit={folder}/spark.jsa"
-    assert run(folder, *job(folder)).code == 0
-    Driver.java_options = f"-XX:SharedArchiveFile={folder}/spark.jsa -Xlog:disable"
+    folder = folder_of_all_workers / "class-archive"
+    folder.mkdir(exist_ok=True)
+    archive = folder / "spark.jsa"
+    with one_process_at_a_time(folder / "lock"):
+        if not archive.exists():
+            write_events(str(folder / "src"), files=1, records=10)
+            Driver.java_options = f"-XX:ArchiveClassesAtExit={archive}"
+            assert run(folder, *job(folder)).code == 0
+            assert archive.exists()
+    Driver.java_options = f"-XX:SharedArchiveFile={archive} -Xlog:disable"
 
 
 @pytest.fixture(scope="session")
@@ -90,8 +111,7 @@ def spark() -> Iterator[Any]:
     )
     packages = [] if pyspark.__version__.startswith("3.") else S3A_PACKAGES
     # Two processes that download the same JARs for the first time break each other's files.
-    with open(os.path.join(tempfile.gettempdir(), "blizzard-tests-jars.lock"), "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with one_process_at_a_time(Path(tempfile.gettempdir()) / "blizzard-tests-jars.lock"):
         session = configure_spark_with_delta_pip(builder, extra_packages=packages).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session

@@ -63,10 +63,9 @@ def test_all_are_drained_once_and_then_there_is_nothing_new(folder: FleetFolder)
     assert "log level" not in again.stderr  # no JVM was started
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_killed_in_the_middle_of_the_batches_of_several(folder: FleetFolder, seed: int) -> None:
+def test_killed_in_the_middle_of_the_batches_of_several(folder: FleetFolder) -> None:
     """Twice, each when a commit or two more are there; then it is left to finish."""
-    chance = random.Random(seed)
+    chance = random.Random(0)
 
     def committed() -> int:
         return sum(len(ids(folder.table(name))) for name in NAMES)
@@ -81,7 +80,7 @@ def test_killed_in_the_middle_of_the_batches_of_several(folder: FleetFolder, see
     check_all(folder)
 
 
-@pytest.mark.parametrize("point", ["task.before_parquet_close", "commit.before", "commit.answer"])
+@pytest.mark.parametrize("point", ["task.before_parquet_close", "commit.answer"])
 def test_killed_at_a_named_point_of_some_pipeline(folder: FleetFolder, point: str) -> None:
     driver = start(folder, "--once", fault=f"{point}=kill@3")
     if point.startswith("task"):  # there a worker dies, and the batch fails
