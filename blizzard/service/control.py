@@ -111,7 +111,10 @@ class RunControl:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {s: signal.signal(s, self.handle) for s in self.signals}
+        # nohup ignores SIGHUP, and so must a program that is meant to outlive its terminal.
+        outlives = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        heard = [s for s in self.signals if not (outlives and s == signal.SIGHUP)]
+        before = {s: signal.signal(s, self.handle) for s in heard}
         try:
             yield
         finally:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,16 @@ def test_signals_stop_every_pipeline(
     assert [s["status"] for s in summary["pipelines"].values()] == ["stopped", "stopped"]
 
 
-def test_what_is_asked_of_the_process_is_asked_of_every_pipeline() -> None:
+@pytest.fixture
+def hangs_up() -> Iterator[Callable[[Any], None]]:
+    """Sets what SIGHUP does, for one test: this process may have been started with nohup."""
+    before = signal.getsignal(signal.SIGHUP)
+    yield lambda handler: signal.signal(signal.SIGHUP, handler)
+    signal.signal(signal.SIGHUP, before)
+
+
+def test_what_is_asked_of_the_process_is_asked_of_every_pipeline(hangs_up: Callable[[Any], None]) -> None:
+    hangs_up(signal.SIG_DFL)
     control, members = FleetControl(), (RunControl(), RunControl())
     control.members = lambda: members
     with control.installed():
@@ -128,6 +138,16 @@ def test_what_is_asked_of_the_process_is_asked_of_every_pipeline() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         assert all(member.must_cancel() for member in members)
     assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
+
+
+def test_started_with_nohup_it_outlives_its_terminal(hangs_up: Callable[[Any], None]) -> None:
+    hangs_up(signal.SIG_IGN)
+    control, member = FleetControl(), RunControl()
+    control.members = lambda: (member,)
+    with control.installed():
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert not member.is_stopping
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
 
 
 def test_other_commands_take_one_pipeline_of_the_file(folder: FleetFolder, capfd: pytest.CaptureFixture[str]) -> None:
