@@ -336,6 +336,19 @@ def _refuse_one_mark(location: SourceLocation) -> None:
         )
 
 
+def check_source_is_no_log(request: Request) -> None:
+    """Raises if the source is in the log of its own table or quarantine: every commit would be a new file to read, so
+    that a run would never end."""
+    source = request.source_location.root
+    for what, root in ("table", request.table_root), ("quarantine", request.quarantine_root):
+        if lies_in(source, f"{root}/_delta_log"):
+            raise ConfigError(
+                f"the source {source} is in the log of the {what} {root}: each commit of a run would be a new file to"
+                f" read. Choose another {what}, or another source.",
+                kind=Kind.USAGE,
+            )
+
+
 def check_source_place(request: Request) -> None:
     """For a new table: raises if a VACUUM would delete source files. It skips folders that begin with _ or a dot."""
     source = request.source_location.root

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from blizzard import native
 from blizzard.config.load import Config
-from blizzard.config.request import Request, check_source_place, given_schema
+from blizzard.config.request import Request, check_source_is_no_log, check_source_place, given_schema
 from blizzard.core.bad import BadPolicy
 from blizzard.core.clock import Clock
 from blizzard.core.events import Emit, OfTarget, unheard
@@ -272,6 +272,7 @@ class Assembly:
     def check_for_writing(self, table: DeltaRsTable | None) -> None:
         """Raises if the table cannot be appended to with the given schema and layout, or cannot be made."""
         parse_policy(self.config)  # report a mistake before anything is read
+        check_source_is_no_log(self.request)
         if table is None:
             check_source_place(self.request)
             return
