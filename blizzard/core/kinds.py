@@ -83,6 +83,7 @@ class Kind(Word):
     CHECKPOINT_NOT_FOUND = "checkpoint_not_found"
     NO_JAVA = "no_java"
     WRONG_JAVA = "wrong_java"
+    NO_USER_NAME = "no_user_name"
     SPARK_VERSION = "spark_version"
     DELTA_VERSION = "delta_version"
     NO_CONNECT = "no_connect"

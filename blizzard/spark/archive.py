@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from blizzard.spark.java import find_java
+from blizzard.spark.user import home_folder
 
 OPTIONS = "spark.driver.extraJavaOptions"
 _OLDEST_JDK = 17
@@ -144,7 +145,7 @@ def _flags(options: str) -> Iterator[str]:
 def cache_folder() -> str:
     """$XDG_CACHE_HOME counts only if it is absolute, as its specification says."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    return os.path.join(base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "blizzard")
+    return os.path.join(base if os.path.isabs(base) else os.path.join(home_folder(), ".cache"), "blizzard")
 
 
 def archive_path(jvm: Jvm) -> str:

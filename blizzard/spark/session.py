@@ -25,6 +25,7 @@ from blizzard.spark.archive import OPTIONS, NoArchive, find_archive, java_option
 from blizzard.spark.gone import end_without_waiting, is_gone, keep_quiet_about_its_end, raise_if_gone
 from blizzard.spark.java import check_java_after_failure, require_java
 from blizzard.spark.jvm_output import quiet_start
+from blizzard.spark.user import check_name_after_failure, require_name, settings_without_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -192,10 +193,13 @@ def _start(conf: Mapping[str, str], with_delta: bool) -> _Started:
     settings, is_cold = dict(conf), False
     if not submitted:
         require_java()
+        if with_delta:
+            require_name("the delta-spark committer")  # it works through Hadoop
         if _is_local(conf.get("spark.master")):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             options, is_cold = _options_with_archive(conf)
-            settings = _LOCAL_CONF | daemon_settings(conf) | settings | {OPTIONS: options}
+            ours = _LOCAL_CONF | daemon_settings(conf) | settings_without_name()
+            settings = ours | settings | {OPTIONS: options}
     if _is_local(_submitted_master() if submitted else conf.get("spark.master")):
         # Otherwise the workers run the first python3 on PATH, without this environment's packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -217,6 +221,7 @@ def _start(conf: Mapping[str, str], with_delta: bool) -> _Started:
     except Exception as e:
         if not submitted:
             check_java_after_failure(pyspark.__version__)
+            check_name_after_failure()
         raise Temporary(f"the Spark session could not be started: {_line(e)}", kind=Kind.SPARK_SESSION) from e
 
 

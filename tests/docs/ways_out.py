@@ -167,6 +167,7 @@ USAGE = {  # exit 2: the text says what to change
     "store": _GCS + "test_gcs_says_at_once_what_a_retry_would_not_mend",
     "no_java": _CLI + "test_no_java_is_one_clear_line",
     "wrong_java": _VERSIONS + "test_a_java_that_spark_does_not_know",
+    "no_user_name": "tests/spark/test_user.py::test_the_committer_that_works_through_hadoop_needs_a_name",
     "spark_version": _VERSIONS + "test_a_spark_that_is_too_old_or_too_new",
     "delta_version": _VERSIONS + "test_delta_for_another_spark",
     "no_jvm": (
