@@ -15,7 +15,14 @@ from blizzard.text.shell import shell_words
 _SHOWN = 60  # characters of a word that is not understood
 _NUMBER = re.compile(r"-\d+|-\d*\.\d+")  # argparse takes it for a value
 # Names that people try, of things that have another one here.
-_OTHER_NAMES = {"ingest": "run", "quarantine": "dlq", "dry-run": "plan", "init": "try", "version": "--version"}
+_OTHER_NAMES = {
+    "ingest": "run",
+    "quarantine": "dlq",
+    "dry-run": "plan",
+    "init": "try",
+    "version": "--version",
+    "help": "--help",
+}
 
 
 def chosen_command(parser: Parser, words: Sequence[str]) -> tuple[Parser, Sequence[str]]:
@@ -32,11 +39,20 @@ def refuse_unknown_words(parser: Parser, arguments: Sequence[str]) -> None:
         for name in _options_in(rest):
             if name not in known:
                 raise _unknown_option(parser, command, name, arguments)
+        _refuse_bare_source(command, rest)
     elif rest and rest[0].startswith("-"):
         if rest[0] not in known:
             raise _option_before_command(parser, command, rest[0].partition("=")[0])
     elif rest:
         raise _unknown_command(parser, command, rest[0])
+
+
+def _refuse_bare_source(command: Parser, words: Sequence[str]) -> None:
+    """`blizzard try FOLDER` works, so people type the same of commands whose first word can only be an option."""
+    takes_words = any(not action.option_strings for action in command._actions)
+    if words and not words[0].startswith("-") and not takes_words and "--source" in command._option_string_actions:
+        word = _shown(redact_argument(words[0]))
+        raise command.wrong(f"{word} is not an option of {command.prog}; did you mean --source {word}?")
 
 
 def _options_in(words: Sequence[str]) -> Iterator[str]:
