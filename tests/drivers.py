@@ -15,7 +15,7 @@ from typing import Any
 from blizzard.testing.samples import EVENT_DDL
 from tests.ingesting import is_table
 
-_TIMEOUT_S = 180
+_TIMEOUT_S = 300  # on a busy machine
 
 
 @dataclass
@@ -69,11 +69,18 @@ class Driver:
 
     def wait_until(self, condition: Any, what: str) -> None:
         deadline = time.monotonic() + _TIMEOUT_S
-        while not condition():
-            if self.process.poll() is not None or time.monotonic() > deadline:
+        while True:
+            # In this order: what it did last is seen, even if it ended right after.
+            is_over = self.process.poll() is not None or time.monotonic() > deadline
+            if condition():
+                return
+            if is_over:
                 self.kill()
                 raise AssertionError(f"the driver ended before {what}:\n{self._err.read_text()}")
             time.sleep(0.02)
+
+    def wait_for(self, text: str) -> None:
+        self.wait_until(lambda: text in self.stderr, f"it said {text!r}")
 
     def terminate(self) -> None:
         self.process.send_signal(signal.SIGTERM)

@@ -16,7 +16,7 @@ from blizzard.testing.samples import EVENT_DDL
 from tests.drivers import Driver
 
 ROOT = Path(__file__).parents[2]
-_TIMEOUT_S = 180
+TIMEOUT_S = 600  # Airflow and Spark start several times, on a busy machine
 
 
 @dataclass
@@ -44,7 +44,7 @@ def migrate(airflow_bin: Path, home: Path) -> Path:
 
 
 def call(command: list[str], env: dict[str, str]) -> str:
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -81,7 +81,7 @@ class AirflowHome:
 
     def wait(self, process: subprocess.Popen[str]) -> TaskRun:
         try:
-            log, _ = process.communicate(timeout=_TIMEOUT_S)
+            log, _ = process.communicate(timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             log, _ = process.communicate()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.airflow.airflow_home import ROOT, environment
+from tests.airflow.airflow_home import ROOT, TIMEOUT_S, environment
 from tests.s3.endpoint import ACCESS_KEY, REGION, SECRET_KEY
 from tests.s3.server import Bucket, S3Server
 
@@ -22,7 +22,7 @@ DAGS = ["blizzard_databricks", "blizzard_databricks_job", "blizzard_emr_serverle
 def inside(airflow_bin: Path, home: Path, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
     env = environment(home) | {"PYTHONPATH": str(ROOT)} | more
     return subprocess.run(
-        [str(airflow_bin / "python"), *command], env=env, capture_output=True, text=True, check=False, timeout=180
+        [str(airflow_bin / "python"), *command], env=env, capture_output=True, text=True, check=False, timeout=TIMEOUT_S
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from blizzard.testing.samples import write_events
-from tests.airflow.airflow_home import ROOT, AirflowHome
+from tests.airflow.airflow_home import ROOT, TIMEOUT_S, AirflowHome
 from tests.drivers import ids, job, run
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.process]
@@ -43,7 +43,7 @@ def test_a_fenced_run_fails_and_is_not_retried(airflow: AirflowHome, tmp_path: P
     total = write_events(str(tmp_path / "src"), files=2, records=50)
     marker = tmp_path / "reached"
     slow = airflow.start(FAULTY, "faulty", TEST_FAULT=f"commit.during=hang:{marker}")
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + TIMEOUT_S
     while not marker.exists():
         assert time.monotonic() < deadline, "the task's driver never came to its commit"
         assert slow.poll() is None, slow.communicate()[0]

@@ -16,7 +16,7 @@ from tests.cluster.standalone import SMALL_JVM, SPARK_HOME, wait_until
 from tests.drivers import Driver, Finished, job
 
 ROOT = Path(__file__).parents[2]
-_TIMEOUT_S = 180
+_TIMEOUT_S = 300
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",

@@ -21,7 +21,7 @@ from blizzard import faults
 from blizzard.testing.memory import Crash
 from tests.flows.shell import Said
 from tests.flows.targets import Targets, bad, no_object
-from tests.ingesting import DDL, line, write
+from tests.ingesting import DDL, is_table, line, write
 
 COMMIT_POINTS = ("commit.before", "commit.during", "commit.answer", "commit.after")
 POINTS = (*COMMIT_POINTS, "quarantine.before", "quarantine.after")
@@ -153,10 +153,9 @@ class CrashStory:
     def fail_one(self) -> None:
         """Its log cannot be read, for a whole run."""
         name = self.rng.choice(list(self.targets.own))
-        log = self.targets.table(name) / "_delta_log"
-        if not log.is_dir():
+        if not is_table(self.targets.table(name)):
             return
-        newest = max(log.glob("*.json"))
+        newest = max((self.targets.table(name) / "_delta_log").glob("*.json"))
         content = newest.read_bytes()
         newest.write_bytes(b"{broken")
         try:

@@ -24,7 +24,7 @@ from blizzard.service.http import ApiServer
 from blizzard.service.progress import JsonProgress, PipelineLines, Progress, TerminalProgress
 from blizzard.tasks.spec import TaskSpec
 from tests.flows.in_process import InProcessIngestor
-from tests.flows.operating import wait_until
+from tests.flows.operating import LONGEST_S, wait_until
 from tests.ingesting import DDL, ids, is_table, write_ids
 
 Hook = Callable[[], object]
@@ -107,7 +107,7 @@ class Running:
 
     def stop(self) -> FleetSummary:
         self.control.stop()
-        self.thread.join(40)
+        self.thread.join(LONGEST_S)
         assert not self.thread.is_alive()
         return self.summary
 
@@ -194,7 +194,7 @@ def running(folder: FleetFolder, *, follows: bool = True, log: str = "text") -> 
 
 def run_once(folder: FleetFolder) -> FleetSummary:
     with running(folder, follows=False) as fleet:
-        fleet.thread.join(60)
+        fleet.thread.join(LONGEST_S)
         assert not fleet.thread.is_alive()
         return fleet.summary
 

@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-_READY_S = 20
+_READY_S = 120
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -57,9 +57,9 @@ class ServerProcess:
         while time.monotonic() < deadline and self._process.poll() is None:
             try:
                 if health is None:
-                    socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                    socket.create_connection(("127.0.0.1", self.port), timeout=10).close()
                 else:
-                    urllib.request.urlopen(url, timeout=1).close()
+                    urllib.request.urlopen(url, timeout=10).close()
                 return
             except (urllib.error.URLError, OSError):
                 time.sleep(0.02)

@@ -11,7 +11,7 @@ import pytest
 from blizzard.errors import SparkGone
 from blizzard.spark.session import fair_settings
 from tests.flows.fleets import FleetFolder, Readers, run_once, running
-from tests.flows.operating import ask, wait_until
+from tests.flows.operating import LONGEST_S, ask, wait_until
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_new_files_are_taken_up_until_it_is_stopped(folder: FleetFolder, readers
 def test_no_more_read_at_once_than_may(folder: FleetFolder, readers: Readers) -> None:
     names = [f"p{i}" for i in range(6)]
     folder.top["fleet"] = {"max_active": 2}
-    together = threading.Barrier(2, timeout=20)  # nobody goes on alone: so two do read at once
+    together = threading.Barrier(2, timeout=LONGEST_S)  # nobody goes on alone: so two do read at once
     for name in names:
         folder.add(name).put(name, 0, 2)
         readers.hooks[name] = together.wait
@@ -70,7 +70,7 @@ def test_a_long_backlog_lets_the_others_read_between_its_batches(folder: FleetFo
     readers.hooks["long"] = wait_for_the_other
     readers.hooks["small"] = lambda: None
     with running(folder, follows=False) as fleet:
-        fleet.thread.join(60)
+        fleet.thread.join(LONGEST_S)
     assert folder.ids("long") == list(range(8))
     assert readers.batches.index("small") <= 1  # not after the whole backlog of the other
 
@@ -81,7 +81,7 @@ def test_who_waits_for_a_turn_gives_it_up_when_it_is_stopped(folder: FleetFolder
     folder.add("b").put("b", 0, 1)
     free = threading.Event()
     for name in ("a", "b"):
-        readers.hooks[name] = lambda: free.wait(20)
+        readers.hooks[name] = lambda: free.wait(LONGEST_S)
     with running(folder) as fleet:
         wait_until(lambda: sorted(fleet.row(n)["activity"] for n in "ab") == ["queued", "reading"])
         (queued,) = [n for n in "ab" if fleet.row(n)["activity"] == "queued"]
@@ -134,7 +134,7 @@ def test_a_session_that_dies_ends_all_of_them(folder: FleetFolder, readers: Read
 
     readers.hooks["a"] = lose
     with running(folder) as fleet:
-        fleet.thread.join(20)
+        fleet.thread.join(LONGEST_S)
         assert not fleet.thread.is_alive()
     summary = fleet.summary
     assert (summary.status, summary.exit_code, summary.error_kind) == ("failed", 75, "spark_gone")
@@ -147,16 +147,16 @@ def test_while_it_ends_nothing_is_started_again(folder: FleetFolder, readers: Re
 
     def wait_for_it() -> None:
         reading.set()
-        free.wait(20)
+        free.wait(LONGEST_S)
 
     readers.hooks["b"] = wait_for_it
     with running(folder) as fleet:
-        assert reading.wait(20)
+        assert reading.wait(LONGEST_S)
         fleet.control.stop()
         fleet.wait_for("a", "stopped")
         assert ask(f"{fleet.url}/pipelines/a/resume", "POST").json == {"state": "stopped"}
         free.set()
-        fleet.thread.join(20)
+        fleet.thread.join(LONGEST_S)
         assert not fleet.thread.is_alive()
     assert folder.ids("b") == [0]
 
@@ -165,7 +165,7 @@ def test_a_signal_that_comes_before_the_pipelines_start_stops_them(folder: Fleet
     folder.add("a").put("a", 0, 1)
     with running(folder) as fleet:
         fleet.control.stop()
-        fleet.thread.join(20)
+        fleet.thread.join(LONGEST_S)
         assert not fleet.thread.is_alive()
     assert fleet.summary.status == "stopped"
 

@@ -18,7 +18,7 @@ from blizzard.errors import ConfigError, Refused
 from blizzard.service.http import ApiServer, parse_address
 from blizzard.service.router import Answer, NotThere, Route, Router, View
 from tests.failing import ends_with
-from tests.flows.operating import ask
+from tests.flows.operating import LONGEST_S, ask
 
 
 def routed(gets: dict[str, View], posts: dict[str, View] | None = None) -> Router:
@@ -167,7 +167,7 @@ def test_a_token_of_any_characters_is_known_in_every_way_it_can_be_sent(
 def get(url: str, authorization: bytes, method: str = "GET") -> int:
     """The bytes exactly as given."""
     where = urlsplit(url)
-    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=10)
+    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=LONGEST_S)
     try:
         connection.putrequest(method, where.path or "/")
         connection.putheader("Authorization", authorization)
@@ -206,7 +206,7 @@ def test_other_methods_are_answered_like_any_request(serve: Callable[..., str], 
 
 def test_a_head_is_a_get_without_its_body(serve: Callable[..., str]) -> None:
     where = urlsplit(serve())
-    connection = http.client.HTTPConnection(where.netloc, timeout=10)
+    connection = http.client.HTTPConnection(where.netloc, timeout=LONGEST_S)
     for _ in range(2):  # nothing is left on the connection
         connection.request("HEAD", "/")
         answer = connection.getresponse()
@@ -233,7 +233,7 @@ def test_what_cannot_be_told_now_is_no_defect() -> None:
 def test_a_body_is_never_taken_for_the_next_request(serve: Callable[..., str], asked: list[str]) -> None:
     where = urlsplit(serve())
     smuggled = b"POST /pause HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with socket.create_connection((where.hostname or "", where.port or 0), timeout=10) as connection:
+    with socket.create_connection((where.hostname or "", where.port or 0), timeout=LONGEST_S) as connection:
         connection.sendall(
             b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
             + b"%x\r\n%b\r\n0\r\n\r\n" % (len(smuggled), smuggled)
@@ -245,7 +245,7 @@ def test_a_body_is_never_taken_for_the_next_request(serve: Callable[..., str], a
 
 def test_a_connection_serves_several_requests(serve: Callable[..., str]) -> None:
     where = urlsplit(serve())
-    connection = http.client.HTTPConnection(where.netloc, timeout=10)
+    connection = http.client.HTTPConnection(where.netloc, timeout=LONGEST_S)
     for body in (b"x=1", b""):
         connection.request("POST", "/pause", body=body)
         assert connection.getresponse().read() == b'{"state":"paused"}\n'
@@ -282,7 +282,7 @@ def test_a_port_in_use_is_told(serve: Callable[..., str]) -> None:
 
 def test_closing_ends_the_connections_that_browsers_keep(asked: list[str]) -> None:
     server = ApiServer("127.0.0.1:0", routed({"/": lambda: Answer(body=b"page")}))
-    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=10)
+    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=LONGEST_S)
     connection.request("GET", "/")
     assert connection.getresponse().read() == b"page"
     server.close()
@@ -312,10 +312,10 @@ def test_a_client_that_goes_away_leaves_nothing_in_the_log(capfd: pytest.Capture
 
     server = ApiServer("127.0.0.1:0", routed({"/": slow}))
     where = urlsplit(server.url)
-    connection = socket.create_connection((where.hostname or "", where.port or 0), timeout=10)
+    connection = socket.create_connection((where.hostname or "", where.port or 0), timeout=LONGEST_S)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset, at once
     connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    begun.wait(10)
+    assert begun.wait(LONGEST_S)
     connection.close()
     server.close()
     assert capfd.readouterr().err == ""

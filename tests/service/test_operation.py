@@ -11,7 +11,7 @@ from blizzard.core.kinds import Kind
 from blizzard.errors import Temporary
 from blizzard.run.commit import Committing
 from tests.flows.in_process import Flow
-from tests.flows.operating import InProcessOperation, ask, going, wait_until
+from tests.flows.operating import LONGEST_S, InProcessOperation, ask, going, wait_until
 from tests.flows.pausing import pause, paused_in, resume
 from tests.ingesting import ids, write_ids
 
@@ -51,7 +51,7 @@ def test_a_run_that_follows_is_paused_resumed_and_stopped(tmp_path: Path) -> Non
         assert 'blizzard_batch_commit_total{pipeline="p"} 1.0' in shown
         assert ask(f"{url}/checkpoint", "POST").json == {"state": "running", "sequence": 5}
         assert ask(f"{url}/stop", "POST").json == {"state": "stopping"}
-        thread.join(20)
+        thread.join(LONGEST_S)
         assert not thread.is_alive()
     assert (operation.summary.status, operation.summary.records, operation.summary.commits) == ("stopped", 3, 1)
 
@@ -192,5 +192,5 @@ def test_a_paused_run_does_not_spin_and_still_stops(tmp_path: Path) -> None:
         wait_until(lambda: len(waits) > 1)
         assert set(waits) == {1.0}
         ask(f"{url}/stop", "POST")
-        thread.join(20)
+        thread.join(LONGEST_S)
         assert not thread.is_alive()

@@ -17,7 +17,7 @@ from blizzard.service.metrics import Metrics
 from blizzard.service.resting import Resting
 from blizzard.service.target_metrics import TargetMetrics
 from tests.flows.fleets import running, several_in_a_fleet
-from tests.flows.operating import SeveralOperation, ask, going, wait_until
+from tests.flows.operating import LONGEST_S, SeveralOperation, ask, going, wait_until
 from tests.ingesting import ids, write_ids
 
 pytestmark = pytest.mark.usefixtures("in_process")
@@ -186,7 +186,7 @@ def test_what_a_run_tells_about_its_targets(tmp_path: Path) -> None:
         assert "[mostly_bad]" in page
         assert 'data-sequence="1 0"' in page
         ask(f"{url}/stop", "POST")
-        thread.join(20)
+        thread.join(LONGEST_S)
         assert not thread.is_alive()
 
 

@@ -78,7 +78,7 @@ def test_asked_for_a_checkpoint_a_long_batch_is_committed_as_far_as_it_has_read(
         tmp_path,
         *job(tmp_path, *QUICK, *manual),
         fault=f"task.block=hang:{marker}",
-        env={"BLIZZARD_HANG_S": "0.5"},
+        env={"BLIZZARD_HANG_S": "2"},
     )
     try:
         driver.wait_until(marker.exists, "a task was reading")

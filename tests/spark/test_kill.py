@@ -184,11 +184,12 @@ def test_drivers_killed_at_random_moments_lose_and_double_nothing(tmp_path: Path
 def test_the_second_of_two_drivers_is_fenced(spark: Any, tmp_path: Path, source: int) -> None:
     marker = tmp_path / "reached"
     # The first driver has read its batch and is about to commit; the second overtakes it.
-    slow = Driver(tmp_path, *job(tmp_path), fault=f"commit.during=hang:{marker}", env={"BLIZZARD_HANG_S": "12"})
+    slow = Driver(tmp_path, *job(tmp_path), fault=f"commit.during=hang:{marker}@1")
     slow.wait_until(marker.exists, "it was about to commit")
     fast = ingest(spark, tmp_path, schema=EVENT_DDL)
     assert fast.records == source
     assert slow.process.poll() is None, "the slow driver was not slow enough"
+    marker.unlink()  # now it goes on
     finished = slow.wait()
     assert finished.code == 4, finished.stderr
     assert finished.summary["error_kind"] == "fenced"
@@ -225,15 +226,13 @@ def test_a_commit_that_never_leaves_is_tried_again_and_then_given_up_as_temporar
 
 
 def test_a_first_sigterm_lets_the_batch_end_and_commits_it(spark: Any, tmp_path: Path, source: int) -> None:
-    marker = tmp_path / "reached"
-    driver = Driver(
-        tmp_path,
-        *job(tmp_path, *SMALL_BATCHES),
-        fault=f"task.before_parquet_close=hang:{marker}",
-        env={"BLIZZARD_HANG_S": "4"},
-    )
-    driver.wait_until(marker.exists, "a task was under way")
+    held = tmp_path / "held"
+    held.mkdir()
+    driver = Driver(tmp_path, *job(tmp_path, *SMALL_BATCHES), fault=f"task.before_parquet_close=hold:{held}")
+    driver.wait_until(lambda: any(held.iterdir()), "a task was under way")
     driver.terminate()
+    driver.wait_for("stopping: ")
+    (held / "go").touch()
     finished = driver.wait()
     assert finished.code == 0, finished.stderr
     assert finished.summary["status"] == "stopped"
@@ -257,7 +256,7 @@ def test_a_second_signal_or_the_end_of_the_grace_discards_the_batch(
     driver.wait_until(marker.exists, "a task was under way")
     driver.terminate()
     if how == "second signal":
-        time.sleep(0.5)
+        driver.wait_for("stopping: ")  # two signals at once would be one
         driver.terminate()
     finished = driver.wait()
     assert finished.code == 75, finished.stderr

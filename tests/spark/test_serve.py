@@ -92,10 +92,13 @@ def test_killed_at_a_named_point_of_some_pipeline(folder: FleetFolder, point: st
 
 
 def test_a_first_sigterm_commits_what_every_pipeline_has_read(folder: FleetFolder) -> None:
-    marker = folder.folder / "reached"
-    driver = start(folder, fault=f"task.before_parquet_close=hang:{marker}", env={"BLIZZARD_HANG_S": "3"})
-    driver.wait_until(marker.exists, "a task was under way")
+    held = folder.folder / "held"
+    held.mkdir()
+    driver = start(folder, fault=f"task.before_parquet_close=hold:{held}")
+    driver.wait_until(lambda: any(held.iterdir()), "a task was under way")
     driver.terminate()
+    driver.wait_for("stopping: ")
+    (held / "go").touch()
     done = driver.wait()
     assert done.code == 0, done.stderr
     assert done.summary["status"] == "stopped"
@@ -116,7 +119,7 @@ def test_a_second_signal_or_the_end_of_the_grace_discards_the_batches(folder: Fl
     driver.wait_until(marker.exists, "a task was under way")
     driver.terminate()
     if how == "second signal":
-        time.sleep(0.5)
+        driver.wait_for("stopping: ")  # two signals at once would be one
         driver.terminate()
     done = driver.wait()
     assert (done.code, done.summary["error_kind"]) == (75, "interrupted"), done.stderr

@@ -51,7 +51,7 @@ def read_from(pipe: Path) -> Callable[[], str]:
     thread.start()
 
     def result() -> str:
-        thread.join(timeout=20)
+        thread.join(timeout=120)
         return read[0]
 
     return result

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, TypeVar
 
 from selenium.common.exceptions import StaleElementReferenceException, WebDriverException
 from selenium.webdriver import ActionChains
@@ -14,9 +15,12 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.chrome.webdriver import WebDriver
 from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.command import Command
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
+Result = TypeVar("Result")
+_LONGEST_S = 120  # for what takes a moment, on a busy machine
 _ARGUMENTS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
     *("--window-size=1240,1400", "--force-device-scale-factor=1", "--disable-background-networking"),
@@ -48,21 +52,41 @@ class Browser(WebDriver):
     def find(self, selector: str) -> WebElement:
         return self.find_element(By.CSS_SELECTOR, selector)
 
-    def text(self, selector: str) -> str:
+    def execute(self, driver_command: Any, params: dict[str, Any] | None = None) -> Any:
         try:
-            return self.find(selector).text
+            return super().execute(driver_command, params)
         except WebDriverException as error:
-            # Chromedriver's words for a page that was replaced between the two commands, while the new one loads.
-            if "inspector error" in str(error):
+            # Chromedriver's words for a page that was replaced since the command before, while the new one loads. A
+            # click may have done so itself, and must not be made again.
+            if "inspector error" in str(error) and driver_command != Command.CLICK_ELEMENT:
                 raise StaleElementReferenceException(str(error)) from error
             raise
 
+    def text(self, selector: str) -> str:
+        return self._of_now(lambda: self.find(selector).text)
+
+    def click(self, selector: str) -> None:
+        self._of_now(lambda: self.find(selector).click())
+
+    def is_enabled(self, selector: str) -> bool:
+        return self._of_now(lambda: self.find(selector).is_enabled())
+
+    def _of_now(self, look: Callable[[], Result]) -> Result:
+        """The page replaces its elements every few seconds: one that has just gone is looked up again."""
+        until = time.monotonic() + _LONGEST_S
+        while True:
+            try:
+                return look()
+            except StaleElementReferenceException:
+                if time.monotonic() > until:
+                    raise
+
     def type(self, selector: str, text: str) -> None:
-        self.find(selector).clear()
-        self.find(selector).send_keys(text)
+        self._of_now(lambda: self.find(selector).clear())
+        self._of_now(lambda: self.find(selector).send_keys(text))
 
     def point_at(self, selector: str) -> None:
-        ActionChains(self).move_to_element(self.find(selector)).perform()
+        self._of_now(lambda: ActionChains(self).move_to_element(self.find(selector)).perform())
 
     def console(self) -> list[str]:
         return [entry["message"] for entry in self._log("browser")]
@@ -102,6 +126,6 @@ class Browser(WebDriver):
     def _emulate(self, what: str, **parameters: Any) -> None:
         self.execute_cdp_cmd(f"Emulation.set{what}", parameters)
 
-    def wait_until(self, condition: Callable[[], object], seconds: float = 20) -> None:
+    def wait_until(self, condition: Callable[[], object], seconds: float = _LONGEST_S) -> None:
         """An element that the page has just replaced is no failure: the next look finds the new one."""
         WebDriverWait(self, seconds, 0.1, [StaleElementReferenceException]).until(lambda _: condition())

@@ -38,7 +38,7 @@ class Shown:
         return self.browser.text(f"#p-{pipeline} .badge")
 
     def press(self, action: str, pipeline: str) -> None:
-        self.browser.find(f"#{action}-{pipeline}").click()
+        self.browser.click(f"#{action}-{pipeline}")
 
 
 @pytest.fixture
@@ -72,14 +72,14 @@ def test_every_pipeline_is_there_with_its_state_and_its_trouble(shown: Shown) ->
 
 def test_one_click_leads_to_the_report_and_one_back(shown: Shown) -> None:
     browser = shown.browser
-    browser.find("#p-orders a").click()
+    browser.click("#p-orders a")
     browser.wait_until(lambda: browser.current_url.endswith("/pipelines/orders/report"))
     assert browser.text("section.pipeline h2") == "orders"
     assert browser.text("#state") == "running"
-    browser.find("button[data-action=pause]").click()
+    browser.click("button[data-action=pause]")
     browser.wait_until(lambda: browser.text("#state") == "paused")
     assert shown.fleet.state("orders") == "paused"
-    browser.find("nav a").click()
+    browser.click("nav a")
     browser.wait_until(lambda: browser.text("h1") == "Fleet of 3 pipelines")
     assert shown.state("orders") == "paused"
     assert browser.console() == []
@@ -90,7 +90,7 @@ def test_pause_resume_and_stop_act_on_their_pipeline_only(shown: Shown) -> None:
     shown.press("pause", "orders")
     browser.wait_until(lambda: shown.state("orders") == "paused")
     assert (shown.state("users"), shown.fleet.state("users")) == ("running", "running")
-    assert not browser.find("#pause-orders").is_enabled()
+    assert not browser.is_enabled("#pause-orders")
     shown.press("resume", "orders")
     browser.wait_until(lambda: shown.state("orders") == "running")
     shown.press("stop", "orders")
@@ -115,7 +115,7 @@ def test_when_the_process_has_ended_the_page_says_so(browser: Browser, folder: F
     with running(folder) as fleet:
         browser.open(fleet.url)
     browser.wait_until(lambda: browser.text("#state") == "ended")
-    assert not browser.find("#pause-orders").is_enabled()
+    assert not browser.is_enabled("#pause-orders")
 
 
 def test_without_scripts_the_buttons_work_as_forms(shown: Shown) -> None:
@@ -128,7 +128,7 @@ def test_without_scripts_the_buttons_work_as_forms(shown: Shown) -> None:
     browser.refresh()  # without scripts a page does not follow
     assert shown.state("users") == "paused"
     browser.open(f"{shown.fleet.url}/pipelines/users/report")
-    browser.find("button[data-action=resume]").click()
+    browser.click("button[data-action=resume]")
     shown.fleet.wait_for("users", "running")
     assert browser.current_url.endswith("/pipelines/users/report")
     browser.refresh()
@@ -140,10 +140,10 @@ def test_with_a_token_looking_takes_a_password_and_acting_the_token(browser: Bro
     with running(folder) as fleet:
         wait_until(lambda: fleet.fleet.is_ready)
         browser.open(fleet.url.replace("//", "//me:s3cret@"))
-        browser.find("#pause-orders").click()
+        browser.click("#pause-orders")
         assert "Type the token" in browser.text("#said")
         browser.type("#token", "s3cret")
-        browser.find("#pause-orders").click()
+        browser.click("#pause-orders")
         browser.wait_until(lambda: fleet.state("orders") == "paused")
         browser.wait_until(lambda: browser.text("#p-orders .badge") == "paused")
 

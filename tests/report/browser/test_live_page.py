@@ -9,7 +9,7 @@ import pytest
 from selenium.webdriver.common.by import By
 
 from tests.flows.in_process import Flow
-from tests.flows.operating import InProcessOperation, ask, going
+from tests.flows.operating import LONGEST_S, InProcessOperation, ask, going
 from tests.ingesting import ids, write, write_ids
 from tests.report.browser.chromium import Browser
 
@@ -28,18 +28,18 @@ def test_pause_resume_and_stop(browser: Browser, tmp_path: Path) -> None:
     with going(operation) as (url, thread):
         browser.open(url)
         assert browser.text("#state") == "running"
-        browser.find(button("pause")).click()
+        browser.click(button("pause"))
         browser.wait_until(lambda: browser.text("#state") == "paused")
         assert ask(f"{url}/status").json["state"] == "paused"
         assert browser.execute_script("return document.querySelector(arguments[0]).disabled", button("pause")) is True
-        browser.find(button("resume")).click()
+        browser.click(button("resume"))
         browser.wait_until(lambda: browser.text("#state") == "running")
         assert ask(f"{url}/status").json["state"] == "running"
-        browser.find(button("checkpoint")).click()
+        browser.click(button("checkpoint"))
         assert browser.text("#said") == ""
-        browser.find(button("stop")).click()
+        browser.click(button("stop"))
         browser.switch_to.alert.accept()
-        thread.join(20)
+        thread.join(LONGEST_S)
         assert not thread.is_alive()
         browser.wait_until(lambda: browser.text("#state") == "ended")
     assert operation.summary.status == "stopped"
@@ -67,7 +67,7 @@ def test_a_file_that_is_held_back_appears_and_what_somebody_has_opened_stays_ope
     with going(InProcessOperation(flow, ADDRESS)) as (url, _):
         browser.open(url)
         assert browser.find_elements(By.ID, "held-now") == []
-        browser.find("summary").click()
+        browser.click("summary")
         write(flow.src / "k.ndjson", b"")  # empty, so it may still be written to
         browser.wait_until(lambda: browser.find_elements(By.ID, "held-now"))
         assert "k.ndjson empty, and younger than 60 s" in browser.text("#held-now tbody")
@@ -84,7 +84,7 @@ def test_without_scripts_the_buttons_work_as_forms(browser: Browser, tmp_path: P
     with going(InProcessOperation(flow, ADDRESS)) as (url, _):
         browser.allow_scripts(False)
         browser.open(url)
-        browser.find(button("pause")).click()
+        browser.click(button("pause"))
         browser.wait_until(lambda: ask(f"{url}/status").json["state"] == "paused")
         browser.wait_until(lambda: browser.text("#state") == "paused")
 
@@ -94,14 +94,14 @@ def test_with_a_token_looking_takes_a_password_and_acting_the_token(browser: Bro
     operation = InProcessOperation(flow, ADDRESS | {"api.token": "s3cret"})
     with going(operation) as (url, _):
         browser.open(url.replace("//", "//me:s3cret@"))
-        browser.find(button("pause")).click()
+        browser.click(button("pause"))
         assert "Type the token" in browser.text("#said")
         browser.type("#token", "wrong")
-        browser.find(button("pause")).click()
+        browser.click(button("pause"))
         browser.wait_until(lambda: "a valid token is needed" in browser.text("#said"))
         assert not operation.control.is_paused
         browser.type("#token", "s3cret")
-        browser.find(button("pause")).click()
+        browser.click(button("pause"))
         browser.wait_until(lambda: operation.control.is_paused)
         browser.wait_until(lambda: browser.text("#state") == "paused")
         assert all("401" in line for line in browser.console())  # the one that was wrong
