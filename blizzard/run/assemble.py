@@ -98,11 +98,11 @@ class Routes:
         """The first target asks for all of them, and must not take the mistake of another for its own."""
         try:
             return self.targets[name].route()
-        except ConfigError as e:
+        except BlizzardError as e:
             if name == next(iter(self.targets)):
                 raise
             whose = f"the condition of target {name} is needed to know which records are for no target"
-            raise ConfigError(f"{whose}: {e}", kind=e.kind) from e
+            raise type(e)(f"{whose}: {e.args[0]}", kind=e.kind, further=e.further) from e
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,11 +259,15 @@ class Assembly:
         return Route(where=self.where(schema), parsing=parse_policy(self.config, schema))
 
     def _known_schema(self) -> DeltaSchema:
+        """If the table cannot be opened, a schema that was given may stand for it, and its target says what is wrong
+        when it begins. One inferred from files may not: it could judge a record otherwise than the table will."""
         given = self.request.schema
         try:
-            return self.record_schema(layout_of_table(self.config, self.open_table()))
-        except (BlizzardError, OSError):  # there is none, or its target says what is wrong when it begins
-            pass
+            if (table := self.find_table()) is not None:
+                return self.record_schema(layout_of_table(self.config, table))
+        except (BlizzardError, OSError):
+            if given is None:
+                raise
         if given is not None:
             return given if self.request.transforms else layout_of_new_table(self.config, given).record_schema
         inferred = self.infer(self.source.look(EVERYTHING).files)

@@ -115,14 +115,14 @@ def test_signals_stop_every_pipeline(
 
 
 @pytest.fixture
-def hangs_up() -> Iterator[Callable[[Any], None]]:
+def hangs_up() -> Iterator[Callable[[Any], object]]:
     """Sets what SIGHUP does, for one test: this process may have been started with nohup."""
     before = signal.getsignal(signal.SIGHUP)
     yield lambda handler: signal.signal(signal.SIGHUP, handler)
     signal.signal(signal.SIGHUP, before)
 
 
-def test_what_is_asked_of_the_process_is_asked_of_every_pipeline(hangs_up: Callable[[Any], None]) -> None:
+def test_what_is_asked_of_the_process_is_asked_of_every_pipeline(hangs_up: Callable[[Any], object]) -> None:
     hangs_up(signal.SIG_DFL)
     control, members = FleetControl(), (RunControl(), RunControl())
     control.members = lambda: members
@@ -140,7 +140,7 @@ def test_what_is_asked_of_the_process_is_asked_of_every_pipeline(hangs_up: Calla
     assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
 
 
-def test_started_with_nohup_it_outlives_its_terminal(hangs_up: Callable[[Any], None]) -> None:
+def test_started_with_nohup_it_outlives_its_terminal(hangs_up: Callable[[Any], object]) -> None:
     hangs_up(signal.SIG_IGN)
     control, member = FleetControl(), RunControl()
     control.members = lambda: (member,)

@@ -207,6 +207,30 @@ def test_a_mistake_in_the_condition_of_another_target_is_said_of_that_one(shell:
     assert "the condition of target two is needed to know which records are for no target: where: name" in said.text
 
 
+@pytest.mark.parametrize("is_given", [True, False])
+def test_where_a_table_cannot_be_opened_no_guess_decides_what_is_unrouted(shell: Shell, is_given: bool) -> None:
+    """The first target asks all conditions. `name` is a number in the new file alone: inferred from it, the condition
+    of the second table would be judged as another one."""
+    two = {"where": "name = '7'", "required": False}
+    targets: dict[str, dict[str, Any]] = {"one": {"where": "id < 10"}, "two": two}
+    keys: dict[str, Any] = {} if is_given else {"schema": {"infer": True}}
+    first, later = (shell.folder / "src" / name for name in ("a.ndjson", "b.ndjson"))
+    first.parent.mkdir()
+    first.write_text('{"id":1,"name":"7"}\n')
+    assert run(shell, targets, **keys).code == 0
+    log = break_table(shell, "two")
+    first.unlink()
+    later.write_text('{"id":11,"name":7}\n')
+    said = run(shell, targets, **keys)
+    if is_given:
+        assert (said.code, said.last["targets"]["two"]["status"]) == (0, "failed")
+    else:
+        assert (said.code, said.last["targets"]["one"]["status"]) == (3, "failed")
+        assert "the condition of target two is needed to know which records are for no target" in said.text
+    mend_table(log)
+    assert run(shell, targets, **keys).code == 0
+
+
 def test_a_target_begins_after_no_name_where_each_folder_has_its_own_mark(shell: Shell) -> None:
     """The one name would leave nothing out: a table that holds the files up to it would get them twice."""
     write_ids(shell.folder / "src" / "region=eu" / "a.ndjson", 0, 5)
