@@ -166,7 +166,7 @@ docs: java setup ## Write docs/reference.md, and what the commands of the README
 # The markers say what a test needs: here it may need nothing. Java is hidden, so that a test that needs it fails.
 QUICK := not (spark or process or browser or airflow or cluster or s3 or stores or postgres or slow)
 
-quick: setup ## Run the tests that need no Java, no server and no browser, in under three minutes
+quick: setup ## Run the tests that need no Java, no server and no browser, in about five minutes
 	JAVA_HOME=/no-java $(BIN)/python -m pytest $(AT_ONCE) -m '$(QUICK)'
 
 # Tests are skipped if the machine lacks what they need: see the README.

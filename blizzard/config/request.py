@@ -14,9 +14,10 @@ from typing import Any
 
 from blizzard.config.keys import SourceKeys
 from blizzard.config.load import Config
+from blizzard.config.places import check_apart, check_archive, check_mirror, locate_mirror
 from blizzard.core.kinds import Kind
 from blizzard.core.lists import some
-from blizzard.core.mirror import is_sql, sqlite_file
+from blizzard.core.mirror import is_sql
 from blizzard.core.recover import StartFrom
 from blizzard.core.types import Filters
 from blizzard.errors import ConfigError
@@ -28,13 +29,10 @@ from blizzard.source.chosen import chosen_by
 from blizzard.source.picked import Picked, pick_files
 from blizzard.source.uri import SourceLocation, locate_source
 from blizzard.store.access import NO_ACCESS, Access
-from blizzard.store.uri import is_local, lies_in, locate, name_below, show_uri
+from blizzard.store.uri import is_local, lies_in, locate, show_uri
 
 PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _MIRROR_TIMEOUT_S = 5.0
-_DATABASES = ("sqlite", "sqlite+pysqlite", "postgres", "postgresql", "postgresql+psycopg")
-# How libpq writes a connection. As the name of a folder it would be made, password and all.
-_LIBPQ = re.compile(r"(?:^|\s)(?:dbname|password)\s*=")
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: the place of the source is kept
@@ -96,7 +94,7 @@ class Request:
             return self.table_root + "_quarantine"
         root = locate(given, what="quarantine table")
         if has_table:
-            _check_apart(root, self.table_root)
+            check_apart(root, self.table_root)
         return root
 
     @property
@@ -151,10 +149,6 @@ class Request:
             return None
         root, source = locate(given, what="archive"), self.source_location.root
         check_archive(root, source=source, table=self.table_root, quarantine=self.quarantine_root)
-        if _kind(root) != _kind(source):
-            raise ConfigError(
-                "after_ingest.archive_path must be in the same kind of store as the source", kind=Kind.USAGE
-            )
         return root
 
     @property
@@ -165,8 +159,8 @@ class Request:
             return None
         root = locate_mirror(given)
         if self.config.table.path is not None:
-            _check_mirror(root, "table", self.table_root)
-            _check_mirror(root, "quarantine", self.quarantine_root)
+            check_mirror(root, "table", self.table_root)
+            check_mirror(root, "quarantine", self.quarantine_root)
         return root
 
     def mirror_access(self, root: str) -> Access:
@@ -291,7 +285,7 @@ def check_places(request: Request) -> None:
                         kind=Kind.USAGE,
                     )
         if target.mirror_root is not None:
-            _check_mirror(target.mirror_root, "source", request.source_location.root)
+            check_mirror(target.mirror_root, "source", request.source_location.root)
         taken[f"table of target {name}"] = target.table_root
         taken[f"target {name}'s quarantine"] = target.quarantine_root
 
@@ -332,88 +326,6 @@ def _refuse_one_mark(location: SourceLocation) -> None:
         raise ConfigError(
             "with source.marks_per a pipeline begins at the beginning, or at a date: there is no one mark to begin"
             " after",
-            kind=Kind.USAGE,
-        )
-
-
-def check_source_is_no_log(request: Request) -> None:
-    """Raises if the source is in the log of its own table or quarantine: every commit would be a new file to read, so
-    that a run would never end."""
-    source = request.source_location.root
-    for what, root in ("table", request.table_root), ("quarantine", request.quarantine_root):
-        if lies_in(source, f"{root}/_delta_log"):
-            raise ConfigError(
-                f"the source {source} is in the log of the {what} {root}: each commit of a run would be a new file to"
-                f" read. Choose another {what}, or another source.",
-                kind=Kind.USAGE,
-            )
-
-
-def check_source_place(request: Request) -> None:
-    """For a new table: raises if a VACUUM would delete source files. It skips folders that begin with _ or a dot."""
-    source = request.source_location.root
-    for what, root in ("table", request.table_root), ("quarantine", request.quarantine_root):
-        inside = name_below(source, root)
-        if lies_in(source, root) and not (inside or "").startswith(("_", ".")):
-            raise ConfigError(
-                f"the source {source} is in the {what} {root}: a VACUUM of it would delete source files before they are"
-                f" read. Choose another {what}, or another source.",
-                kind=Kind.USAGE,
-            )
-
-
-def check_archive(root: str, *, source: str, table: str, quarantine: str) -> None:
-    """Raises if an archive there would be deleted by a VACUUM, or read again."""
-    for what, other in ("table", table), ("quarantine", quarantine):
-        if lies_in(root, other) or lies_in(other, root):
-            raise ConfigError(
-                f"after_ingest.archive_path {root} and the {what} {other}: neither may be in the other, since a VACUUM"
-                f" of the {what} deletes what it does not know. Choose another after_ingest.archive_path.",
-                kind=Kind.USAGE,
-            )
-    inside = name_below(root, source)
-    if lies_in(source, root) or (inside is not None and not inside.startswith(("_", "."))):
-        raise ConfigError(
-            f"after_ingest.archive_path {root} and the source {source}: neither may be in the other, where its files"
-            f" would be read again. Choose another, or a folder of the source whose name begins with _.",
-            kind=Kind.USAGE,
-        )
-
-
-def locate_mirror(uri: str) -> str:
-    """The root of a store, or the URI of a database."""
-    if _LIBPQ.search(uri):
-        raise ConfigError(
-            "the mirror is given as words for libpq (host=… dbname=…): write postgresql://HOST/DATABASE instead",
-            kind=Kind.UNSUPPORTED_SCHEME,
-        )
-    if not is_sql(uri):
-        return locate(uri, what="mirror")
-    scheme, found, rest = uri.partition("://")
-    if scheme.lower() not in _DATABASES or not found:
-        raise ConfigError(
-            f"the mirror {uri.partition(':')[0]}:… cannot be opened: a database is sqlite:////PATH or postgresql://HOST/DATABASE",
-            kind=Kind.UNSUPPORTED_SCHEME,
-        )
-    file = sqlite_file(uri)
-    if scheme.lower().startswith("sqlite") and (file is None or file.startswith(":")):
-        raise ConfigError(
-            "the mirror needs a file for its SQLite database, such as sqlite:////var/lib/positions.db", kind=Kind.USAGE
-        )
-    return f"{scheme.lower()}://{rest}"
-
-
-def _check_mirror(root: str, what: str, other: str) -> None:
-    """Raises if the mirror would be deleted by a VACUUM, or be read as a source."""
-    place = sqlite_file(root) if is_sql(root) else root
-    if place is None:
-        return
-    place = os.path.abspath(place) if is_sql(root) else place
-    if lies_in(place, other) or lies_in(other, place):
-        why = "its files would be read" if what == "source" else f"a VACUUM of the {what} deletes what it does not know"
-        raise ConfigError(
-            f"checkpoint.mirror {place} and the {what} {other}: neither may be in the other, since {why}. Choose"
-            f" another checkpoint.mirror.",
             kind=Kind.USAGE,
         )
 
@@ -483,16 +395,3 @@ def _check_variant_alone(config: Config, given: Any) -> None:
             f" them. For a VARIANT column among others write it in the schema: id BIGINT, payload VARIANT",
             kind=Kind.USAGE,
         )
-
-
-def _check_apart(quarantine: str, table: str) -> None:
-    if lies_in(quarantine, table) or lies_in(table, quarantine):
-        raise ConfigError(
-            f"quarantine.path {quarantine} and the table {table}: neither may be in the other, since a VACUUM of the"
-            f" outer one deletes the files of the inner. Choose another quarantine.path.",
-            kind=Kind.USAGE,
-        )
-
-
-def _kind(root: str) -> str:
-    return "file" if is_local(root) else root.split(":", 1)[0]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from blizzard.config.request import locate_mirror
+from blizzard.config.places import locate_mirror
 from blizzard.core.kinds import Kind
 from blizzard.core.lists import some
 from blizzard.core.log import fence_version

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from blizzard import native
 from blizzard.config.load import Config
-from blizzard.config.request import Request, check_source_is_no_log, check_source_place, given_schema
+from blizzard.config.places import check_source_place
+from blizzard.config.request import Request, given_schema
 from blizzard.core.bad import BadPolicy
 from blizzard.core.clock import Clock
 from blizzard.core.events import Emit, OfTarget, unheard
@@ -276,9 +277,14 @@ class Assembly:
     def check_for_writing(self, table: DeltaRsTable | None) -> None:
         """Raises if the table cannot be appended to with the given schema and layout, or cannot be made."""
         parse_policy(self.config)  # report a mistake before anything is read
-        check_source_is_no_log(self.request)
+        request = self.request
+        check_source_place(
+            request.source_location.root,
+            table=request.table_root,
+            quarantine=request.quarantine_root,
+            is_new=table is None,
+        )
         if table is None:
-            check_source_place(self.request)
             return
         table.check_writable()
         layout = layout_of_table(self.config, table)

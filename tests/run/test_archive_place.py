@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from blizzard.config.load import make_config
-from blizzard.config.request import check_archive, make_request
+from blizzard.config.places import check_archive
+from blizzard.config.request import make_request
 from blizzard.errors import ConfigError
 from blizzard.run.assemble import Assembly
 from blizzard.store.uri import lies_in, name_below
