@@ -32,6 +32,7 @@ class IngestedFile:
     """A file as it was when its last line was committed, and what the ledgers prove about its lines."""
 
     entry: LedgerEntry  # the newest that names it
+    sequence: int  # of that ledger
     unproven: int  # lines at its beginning that no ledger so far has taken from this version of the file
     cut: int = 0
     is_counted: bool = True  # whether the ledgers say how many of its bad records were cut
@@ -103,7 +104,7 @@ def find_ingested(
             if is_meant and position.cleaned.done_through < ledger.sequence and entry.path not in seen:
                 seen.add(entry.path)
                 if ledger.sequence <= position.cleaned.due_through and _is_done(entry, position):
-                    found[entry.path] = IngestedFile(entry=entry, unproven=entry.to_record)
+                    found[entry.path] = IngestedFile(entry=entry, sequence=ledger.sequence, unproven=entry.to_record)
                     if entry.broken is None:
                         open_paths.add(entry.path)
             if entry.path in open_paths:
@@ -124,7 +125,7 @@ def why_still_needed(
     """For another target: by path, why it may still need a file or has the only proof of its lines; and for the others
     what its ledgers prove. It too must have announced that the file goes."""
     wanted = {file.entry.path: file.entry for file in files}
-    everything = replace(position, cleaned=CleanedThrough(due_through=position.cleaned.due_through))
+    everything = replace(position, cleaned=CleanedThrough(due_through=position.sequence))
     proven = {file.entry.path: file for file in find_ingested(everything, commits, only=wanted.keys())}
     start = StartFrom.parse(position.begun.start_from or "")
     began_after = start.after if start is not None and start.after is not None else ""
@@ -132,8 +133,8 @@ def why_still_needed(
     for path, entry in wanted.items():
         file = proven.get(path)
         if file is None and path <= began_after and position.marks.is_finished(path):
-            continue  # left out from the beginning, and nobody has asked for it since
-        if file is None:
+            continue  # left out from the beginning, and no ledger says that anybody has asked for it since
+        if file is None or file.sequence > position.cleaned.due_through:
             needed[path] = "has not read all of it, or has not yet committed that it may go"
         elif (file.entry.size_bytes, file.entry.etag) != (entry.size_bytes, entry.etag):
             needed[path] = "has read another version of it"

@@ -63,6 +63,28 @@ def test_a_file_that_a_target_left_out_at_first_and_reads_by_request_waits_for_i
     assert there(targets) == []
 
 
+def test_a_file_read_by_request_stays_if_that_target_cannot_do_without_it(shell: Shell, targets: Targets) -> None:
+    """Its bad records did not fit into the quarantine. The other target, which had read the file long before, deleted
+    it: for this one it was still among those left out at the beginning."""
+    targets.own["two"] = {"start_from": "after:m.ndjson", "required": False}
+    targets.put("n.ndjson", range(10, 15))
+    assert run(shell, targets).code == 0
+    delete_files(targets)
+    targets.own["two"]["schema"] = OTHER_SCHEMA
+    assert run(shell, targets).code == 0  # `one` says that all its files may go
+    targets.own["two"] |= {
+        "schema": {"ddl": DDL},
+        "transform": {"sql": "SELECT CAST(name AS BIGINT) AS id, name FROM records"},  # no record has such a name
+        "quarantine": {"max_records": 1, "overflow": "drop_oldest"},
+        "bad_records": {"first_batch_max_ratio": 1.0},
+    }
+    request = ["--target", "two", "--file", "a.ndjson", "--from-record", "0", "--yes"]
+    assert shell("checkpoint", "reset", *targets.words(*request)).code == 0
+    for _ in range(3):
+        assert run(shell, targets).code == 0
+    assert there(targets) == ["a.ndjson"]
+
+
 def test_a_ledger_that_names_missed_files_can_be_read_whatever_the_other_target_made_of_them(
     shell: Shell, targets: Targets
 ) -> None:
