@@ -59,7 +59,7 @@ _AUDIT_WORDS = {
     "unreadable": ("file", "of those not readable, and waiting does not help"),
     "broken": ("file", "given up before the end: see blizzard dlq list"),
     "unfinished": ("file", "finished by the position, but not read to the end by the ledger"),
-    "skipped": ("file", "left out by a person (checkpoint skip)"),
+    "skipped": ("file", "left out by a person (checkpoint skip), or gone before they could be read"),
     "never_ingested": ("file", "never ingested, although the mark has passed (late)"),
     "unclear": ("file", "passed by the mark, but the ledgers that would know more are gone"),
     "taken_over": ("file", "finished by the position that was taken over, and in no ledger of this table"),

@@ -1,7 +1,8 @@
 """Compares the whole listing with all ledgers that are left: what became of each file, and what a person should check.
 
 Every listed file is in one of: waiting, ingested, broken, skipped, unfinished, rewritten, never_ingested, unclear,
-taken_over, in_rows. Only files that `after:NAME` left out are in none. Files that are not part of the source, because
+taken_over, in_rows. Only files that `after:NAME` left out are in none. Every file that a ledger names and that is not
+listed is in one of: gone, skipped. Files that are not part of the source, because
 they match no pattern or a filter leaves them out, are not listed, but counted.
 """
 
@@ -35,7 +36,7 @@ class Audit:
     unreadable: tuple[str, ...] = ()  # held back for a reason that does not go away by waiting
     broken: tuple[str, ...] = ()  # given up: all of it, or the rest, could not or should not be read
     unfinished: tuple[str, ...] = ()  # the position takes them for done, the newest ledger does not
-    skipped: tuple[str, ...] = ()  # a person left them, or their rest, out
+    skipped: tuple[str, ...] = ()  # they, or their rest, were left out: by a person, or gone before they could be read
     never_ingested: tuple[str, ...] = ()  # the mark has passed them, and no ledger knows them
     unclear: tuple[str, ...] = ()  # the mark has passed them, and the ledgers that would know are gone
     taken_over: tuple[str, ...] = ()  # an imported or adopted position says that they are done
@@ -111,6 +112,7 @@ def audit(
     is_settled, source = settled_in(position), position.marks
     passed = {path: k.newest for path, k in there.items() if is_settled(path)}
     done = {path: entry for path, entry in passed.items() if entry.finished}
+    not_listed = {path: k.newest for path, k in known.items() if path not in by_name}
     unknown = {path: file for path, file in by_name.items() if path not in known and is_settled(path)}
     is_complete = bool(seen) and seen[-1].version == 0
     read_by_others = _read_by_others(known, position.source.root, others)
@@ -125,13 +127,13 @@ def audit(
         unreadable=_sorted(p for p, why in held.items() if why.startswith(FOR_A_PERSON) and not source.is_finished(p)),
         broken=_sorted(p for p, entry in done.items() if entry.broken not in (None, SKIPPED)),
         unfinished=_sorted(passed.keys() - done.keys()),
-        skipped=_sorted(p for p, entry in done.items() if entry.broken == SKIPPED),
+        skipped=_sorted(p for p, entry in (done | not_listed).items() if entry.broken == SKIPPED),
         **_judge_unknown(unknown, position, seen, rows_of or {}),
         twice=_sorted(p for p, k in known.items() if k.is_twice),
         read_by_others=read_by_others,
         is_read_again=position.begun.reads_again or _reads_again(read_by_others, seen),
         rewritten=_sorted(p for p in known if p in by_name and p not in there and not _is_to_be_read(p, position)),
-        gone=_sorted(p for p in known if p not in by_name),
+        gone=_sorted(p for p, entry in not_listed.items() if entry.broken != SKIPPED),
         rows_missing=_sorted(p for p, k in known.items() if rows_of is not None and k.rows and p not in rows_of),
         rows_unknown=_sorted(p for p in rows_of or () if p not in known and p not in foreign) if is_complete else (),
         bad_records=sum(entry.bad for ledger in ours for entry in ledger.entries),

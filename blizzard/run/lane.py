@@ -16,7 +16,7 @@ from blizzard.core.events import Emit, Held, Noted, Planned, TargetFailed, Warne
 from blizzard.core.kinds import Kind
 from blizzard.core.late import EVERYTHING
 from blizzard.core.ledger import LedgerEntry
-from blizzard.core.lists import count, some
+from blizzard.core.lists import count_are, some
 from blizzard.core.look import Listed, Look
 from blizzard.core.missed import MAX_NAMED, find_missed
 from blizzard.core.plan import is_drained
@@ -251,8 +251,8 @@ class Lane:
         if not missed:
             return
         names = some([entry.path for entry in missed])
-        said = f"{count(len(missed), 'file')} that other targets have ingested are gone from the source, and will be"
-        self._emit(Warned(message=f"{said} missing in this table: {names}. The ledger names them as skipped."))
+        said = f"{count_are(len(missed), 'file')} gone from the source that other targets have ingested"
+        self._emit(Warned(message=f"{said}, and missing in this table: {names}. The ledger says skipped of each."))
         work.missed = tuple(missed[:MAX_NAMED])
         work.discovered = replace(work.discovered, renewal=work.discovered.renewal or "it has missed files")
 

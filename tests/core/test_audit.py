@@ -109,6 +109,8 @@ YOUNG = look("a", a={"seen_ms": 10**12})
         (position(), [took(2, entry("a", 2, 3)), took(1, entry("a", 0, 2))], look("a"), 1, {}),
         (position(), [took(1, A)], OTHER_ETAG, 0, {"rewritten": ["a"]}),
         (position(), [took(1, A)], look(), 0, {"gone": ["a"]}),
+        (position(), [took(1, LEFT_OUT)], look(), 0, {"skipped": ["a"]}),
+        (position(), [took(2, entry("a", 2, 2, broken=SKIPPED)), took(1, BEGUN)], look(), 0, {"skipped": ["a"]}),
         (position(), [took(2, A, pipeline="q"), took(1, A)], look("a"), 1, {"read_by_others": ["a"]}),
         (position(), [took(2, entry("a", 3, 5), pipeline="q"), took(1, A)], look("a"), 1, {}),
         (position(), [took(2, A, pipeline="q", root="file:///t"), took(1, A)], look("a"), 1, {}),

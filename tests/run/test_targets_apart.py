@@ -84,6 +84,8 @@ def test_what_a_target_has_missed_is_said_also_if_the_newest_commit_of_another_i
     assert skipped(targets, "two") == ["m.ndjson"]
     targets.check_each_once(range(20), of=["one"])
     targets.check_each_once([*range(5), *range(10, 20)], of=["two"])
+    audited = json.loads(shell("audit", *targets.words("--target", "two", "--json")).text)
+    assert (audited["skipped"], audited["gone"]) == (["m.ndjson"], [])  # it was called ingested
 
 
 def test_a_missed_file_is_said_and_recorded_once(shell: Shell) -> None:
