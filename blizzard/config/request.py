@@ -136,7 +136,7 @@ class Request:
     @property
     def start_key(self) -> StartFrom | None:
         """Where a target without a position begins, if the configuration says it."""
-        start = parse_start_from(self.config.start_from, self.source_location)
+        start = parse_start_from(self.config.start_from, self.source_location, said_in="start_from")
         return None if start is None else replace(start, lasts=True)
 
     @property
@@ -299,13 +299,13 @@ def _filters(keys: SourceKeys) -> Filters:
     return Filters(modified_after_ms=after_ms, modified_before_ms=before_ms, ignore=keys.ignore or ())
 
 
-def parse_start_from(text: str | None, location: SourceLocation) -> StartFrom | None:
+def parse_start_from(text: str | None, location: SourceLocation, *, said_in: str = "--start-from") -> StartFrom | None:
     if text is None:
         return None
     start = StartFrom.parse(text)
     if start is None:
         raise ConfigError(
-            f"--start-from takes 'beginning', 'after:NAME' or a date such as 'date:2026-01-31' or"
+            f"{said_in} takes 'beginning', 'after:NAME' or a date such as 'date:2026-01-31' or"
             f" 'date:2026-01-31T08:00Z', not {text!r}",
             kind=Kind.USAGE,
         )
@@ -314,7 +314,7 @@ def parse_start_from(text: str | None, location: SourceLocation) -> StartFrom | 
     _refuse_one_mark(location)
     name = start.after
     # People give a path or a URI; positions hold the name below the root.
-    path = locate(name, what="--start-from name")
+    path = locate(name, what=f"{said_in} name")
     is_whole = "://" in name or name.startswith(("file:", "/"))
     if path.startswith(location.root + "/") and (is_whole or (is_local(path) and os.path.exists(path))):
         name = path.removeprefix(location.root + "/")

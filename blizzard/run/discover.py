@@ -191,9 +191,8 @@ def _nothing_listed(listed: Listed) -> str:
 def check_start_from(start_from: StartFrom | None, listing: Sequence[SourceFile]) -> None:
     """Raises if the name is not in the source: a misspelt one would skip everything, or nothing."""
     if start_from is not None and start_from.after is not None and find_file(listing, start_from.after) is None:
-        raise ConfigError(
-            f"--start-from after:{start_from.after}: there is no such file in the source", kind=Kind.USAGE
-        )
+        said_in = "start_from" if start_from.lasts else "--start-from"
+        raise ConfigError(f"{said_in} after:{start_from.after}: there is no such file in the source", kind=Kind.USAGE)
 
 
 def _renewal(

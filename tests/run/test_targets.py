@@ -73,6 +73,22 @@ def test_a_new_target_begins_where_it_is_told_to_and_only_then(shell: Shell) -> 
     assert rows(shell, "new") == list(range(10, 40))
 
 
+@pytest.mark.parametrize(
+    ("start", "text"),
+    [
+        ("after:b.ndjson", "start_from after:b.ndjson: there is no such file in the source"),
+        ("nowhere", "start_from takes 'beginning', 'after:NAME' or a date"),
+    ],
+)
+def test_a_start_that_cannot_be_is_refused_by_the_name_of_its_key(shell: Shell, start: str, text: str) -> None:
+    """It was called --start-from, which no run with targets takes."""
+    write_ids(shell.folder / "src" / "a.ndjson", 0, 10)
+    said = run(shell, {"one": {"start_from": start}})
+    assert (said.code, said.kind) == (2, "usage")
+    assert text in said.text
+    assert "--start-from" not in said.text
+
+
 def break_table(shell: Shell, name: str) -> Path:
     """Its newest commit can no longer be read."""
     log = max((shell.folder / name / "_delta_log").glob("*.json"))
