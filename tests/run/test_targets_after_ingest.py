@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from blizzard import faults
 from blizzard.core.history import ledgers_of
 from blizzard.core.ledger import SKIPPED, LedgerEntry
 from blizzard.delta.place import DeltaRsPlace
+from blizzard.errors import Temporary
 from tests.flows.in_process import SetClock
 from tests.flows.shell import Said, Shell
 from tests.flows.targets import Targets
@@ -83,6 +86,30 @@ def test_a_file_read_by_request_stays_if_that_target_cannot_do_without_it(shell:
     for _ in range(3):
         assert run(shell, targets).code == 0
     assert there(targets) == ["a.ndjson"]
+
+
+def test_a_file_stays_until_the_word_of_each_target_is_committed_and_not_only_planned(
+    shell: Shell, targets: Targets
+) -> None:
+    """Else that one could be rolled back to before a file that is gone."""
+    targets.own = {"first": {"required": False}, "one": {}}  # it begins before the other
+    assert run(shell, targets).code == 0
+    delete_files(targets)
+    targets.own["first"]["schema"] = OTHER_SCHEMA
+    assert run(shell, targets).code == 0  # `one` says that all its files may go
+    del targets.own["first"]["schema"]
+
+    def fail(_action: str, _point: str) -> None:
+        raise Temporary("the store is away")
+
+    with mock.patch.object(faults, "_act", fail), pytest.MonkeyPatch.context() as patch:
+        faults._visits.clear()
+        patch.setenv("BLIZZARD_FAULT", "commit.before[first]=fail@1")  # it was about to say so too
+        said = run(shell, targets)
+    assert said.last["targets"]["first"]["status"] == "failed"
+    assert there(targets) == ["a.ndjson", "m.ndjson"]
+    assert run(shell, targets).code == 0
+    assert there(targets) == []
 
 
 def test_a_ledger_that_names_missed_files_can_be_read_whatever_the_other_target_made_of_them(
