@@ -6,6 +6,7 @@ of a text.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,6 +30,9 @@ def fields_by_name(struct: DeltaSchema) -> dict[str, dict[str, Any]]:
 
 def _struct_problems(result: DeltaSchema, table: DeltaSchema, path: ColumnPath) -> Iterator[str]:
     made = fields_by_name(result)
+    if len(made) < len(result["fields"]):
+        names = Counter(fold_name(field["name"]) for field in result["fields"])
+        yield from (f"{show_path((*path, name))} is made {count} times" for name, count in names.items() if count > 1)
     for field in table["fields"]:
         here = (*path, field["name"])
         own = made.pop(fold_name(field["name"]), None)

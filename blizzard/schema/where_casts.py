@@ -70,6 +70,8 @@ def common_type(one: Node, other: Node) -> Node:
         return other if a == NULL else one
     for text, value in ((one, other), (other, one)):
         if text.type == "string" and isinstance(text, Literal) and value.type != "string":
+            if wide_scale(value.type) is not None:
+                raise WhereError(f"{describe(text)} is STRING and stands among numbers; write it without quotes")
             if not is_number(value.type):
                 _comparable(value)
             as_type(text, value.type)  # raises if it is no such value
@@ -140,8 +142,11 @@ def negative(node: Literal) -> Node:
     if node.value is None:
         return Literal(value=None, type="long")
     value = -node.value
+    # The smallest BIGINT has no positive counterpart.
     if type(value) is Decimal and node.type == "decimal(19,0)" and in_range(int(value), "long"):
-        return Literal(value=int(value), type="long")  # the smallest BIGINT has no positive counterpart
+        return Literal(value=int(value), type="long")
+    if type(value) is int and not in_range(value, "long"):
+        return Literal(value=Decimal(value), type="decimal(19,0)")
     return replace(node, value=value)
 
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from blizzard.schema import MAX_DECIMAL_DIGITS, decimal_is_possible, show_path
 from blizzard.schema.where_text import in_range
-from blizzard.schema.where_tree import NULL, Call, Field, Literal, Node, WhereError
+from blizzard.schema.where_tree import MOST_LEVELS, NULL, Call, Field, Literal, Node, WhereError, levels_of
 
 SUPPORTED = (
     "comparisons, AND, OR, NOT, IS [NOT] NULL | TRUE | FALSE, IS [NOT] DISTINCT FROM, IN (values), BETWEEN, LIKE,"
@@ -32,7 +32,8 @@ _COMPARISONS = {
     "NullSafeEQ": "same",
     "NullSafeNEQ": "distinct",
 }
-_BINARY = {"And": "and", "Or": "or", "Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%", "DPipe": "concat"}
+_CHAINED = {"And": "and", "Or": "or"}
+_BINARY = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%", "DPipe": "concat"}
 _UNARY = {"Not": "not", "Neg": "negative", "Lower": "lower", "Upper": "upper", "Length": "length"}
 _WITH_TEXT = {"StartsWith": "starts_with", "EndsWith": "ends_with", "Contains": "contains"}
 _TRIMS = {None: "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
@@ -85,17 +86,23 @@ def read_condition(text: str) -> Node:
     from sqlglot.errors import SqlglotError
 
     try:
+        text.encode()
         statements = [found for found in parse(text, read=_dialect()) if found is not None]
     except SqlglotError as e:
         raise WhereError(f"it is no SQL condition: {_plain(str(e))}") from None
+    except UnicodeEncodeError:
+        raise WhereError("it holds half of a surrogate pair, which is no character") from None
     except RecursionError:
         raise WhereError("it is nested too deeply; make it shorter") from None
     if len(statements) != 1:
         raise WhereError("it is empty; give a condition" if not statements else "give one condition, without a ;")
     try:
-        return _node(statements[0])
+        node = _node(statements[0])
     except RecursionError:
         raise WhereError("it is nested too deeply; make it shorter") from None
+    if levels_of(node) > MOST_LEVELS:
+        raise WhereError("it is nested too deeply; make it shorter")
+    return node
 
 
 @lru_cache(maxsize=1)
@@ -121,6 +128,8 @@ def _node(found: Any) -> Node:
     kind = type(found).__name__
     if kind in _COMPARISONS:
         return Call(name=_COMPARISONS[kind], args=_parts(found, "this", "expression"))
+    if kind in _CHAINED:
+        return _chain(found)
     if kind in _BINARY:
         return Call(name=_BINARY[kind], args=_parts(found, "this", "expression"))
     if kind in _UNARY:
@@ -130,6 +139,22 @@ def _node(found: Any) -> Node:
     if kind not in _READERS:
         raise _refused(found)
     return _READERS[kind](found)
+
+
+def _chain(found: Any) -> Node:
+    """`a OR b OR c …` as a tree of few levels: a long list of conditions is not deep."""
+    name, nodes, left = _CHAINED[type(found).__name__], list[Node](), [found]
+    while left:
+        part = left.pop()
+        if type(part) is type(found):
+            args = _args(part, "this", "expression")
+            left += [args["expression"], args["this"]]
+        else:
+            nodes.append(_node(part))
+    while len(nodes) > 1:
+        pairs = [nodes[at : at + 2] for at in range(0, len(nodes), 2)]
+        nodes = [Call(name=name, args=tuple(pair)) if len(pair) == 2 else pair[0] for pair in pairs]
+    return nodes[0]
 
 
 def _parts(found: Any, *names: str) -> tuple[Node, ...]:

@@ -13,6 +13,9 @@ from blizzard.schema import ColumnPath, DeltaSchema
 # As in a schema (long, decimal(9,2)). Of a value with parts only `struct`, `array` or `map`. Empty: not yet known.
 TypeName: TypeAlias = str
 
+# What types a condition, pickles it and judges it calls itself for each level, and Python allows 1,000 calls.
+MOST_LEVELS = 100
+
 # The type of NULL itself.
 NULL = "null"
 
@@ -42,6 +45,13 @@ class Call:
 
 
 Node: TypeAlias = Field | Literal | Call
+
+
+def levels_of(node: Node) -> int:
+    levels, here = 0, [node]
+    while here:
+        levels, here = levels + 1, [arg for found in here if isinstance(found, Call) for arg in found.args]
+    return levels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

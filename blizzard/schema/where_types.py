@@ -71,7 +71,9 @@ class Typer:
             case Call(name="and" | "or" | "not" | "is_true" | "is_false"):
                 return replace(node, args=tuple(map(self._condition, node.args)), type="boolean")
             case Call(name="is_null"):
-                return replace(node, args=(self._of(node.args[0]),), type="boolean")
+                arg = self._of(node.args[0])
+                of_null = Literal(value=None, type="boolean")  # NULL has no type of its own in a table
+                return replace(node, args=(of_null if arg.type == NULL else arg,), type="boolean")
             case Call(name=name) if name in _COMPARISONS or name == "in":
                 return replace(node, args=self._same_type(node.args), type="boolean")
             case Call(name="cast" | "try_cast"):
@@ -158,7 +160,8 @@ class Typer:
         """All of them as values of one type, which can be compared."""
         typed = [self._of(node) for node in nodes]
         known = next((hint_of(node) for node in typed if node.type not in ("", NULL)), "") or hint
-        typed = [self._of(node, known) if node.type == "" else node for node in typed]
+        if known:
+            typed = [self._of(node, known) if node.type == "" else node for node in typed]
         if any(node.type == "" for node in typed):
             return tuple(typed)
         common = reduce(common_type, typed)

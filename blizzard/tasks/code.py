@@ -69,8 +69,19 @@ class _Walk:
     def __init__(self, root: str, *, by_text: bool) -> None:
         self._root, self._by_text = root, by_text
         self._seen: set[int] = set()
+        self._around: set[int] = set()  # the values that it is inside of
 
     def parts(self, value: Any) -> Iterator[str]:
+        if type(value) in _PLAIN:
+            yield repr(value)
+        elif id(value) in self._around:
+            yield "what is around it"  # an object may hold itself, or its own methods
+        else:
+            self._around.add(id(value))
+            yield from self._parts(value)
+            self._around.remove(id(value))
+
+    def _parts(self, value: Any) -> Iterator[str]:
         match value:
             case partial():
                 yield "partial"
@@ -80,9 +91,9 @@ class _Walk:
             case FunctionType():
                 yield from self._function(value)
             case dict():
-                yield from self.parts(sorted(value.items(), key=repr))
+                yield from self.parts(sorted(value.items(), key=lambda item: _order(item[0])))
             case set() | frozenset():
-                yield from self.parts(sorted(value, key=repr))
+                yield from self.parts(sorted(value, key=_order))
             case list() | tuple():
                 yield f"{len(value)} items"
                 for item in value:
@@ -91,8 +102,6 @@ class _Walk:
                 yield from self._code(value)
             case ModuleType():
                 yield value.__name__
-            case _ if type(value) in _PLAIN:
-                yield repr(value)
             case _ if _root(type(value).__module__) == self._root and isinstance(_call_of(value), FunctionType):
                 yield from self.parts((_call_of(value), _state(value)))
             case _:
@@ -126,6 +135,11 @@ def _names_of(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names_of(constant)
+
+
+def _order(value: Any) -> str:
+    """Not where it is in memory: that is another place in each process."""
+    return value.__qualname__ if isinstance(value, FunctionType) else repr(value)
 
 
 def _state(value: Any) -> Any:

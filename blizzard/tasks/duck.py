@@ -27,6 +27,8 @@ _SETTINGS = (
     "SET TimeZone = 'UTC'",
     "SET python_enable_replacements = false",
     "PRAGMA disable_optimizer",
+    # Whoever walks the tree calls itself a few times for each level, and Python allows 1,000 calls.
+    "SET max_expression_depth = 100",
     "SET lock_configuration = true",
 )
 _FUNCTIONS = "SELECT function_name, function_type, stability, parameters, macro_definition FROM duckdb_functions()"

@@ -102,7 +102,10 @@ class Select:
 def read_select(tree: Tree, columns: Sequence[str], find: FindFunctions) -> Select:
     """Raises `NotRowWise`, with what is wrong, unless the statement takes each record by itself."""
     if tree.get("error"):
-        raise NotRowWise(f"DuckDB cannot read it: {tree.get('error_message')}")
+        said = str(tree.get("error_message"))
+        if "expression depth" in said:  # it would say how to change a setting that is locked
+            raise NotRowWise("it is nested too deeply; make it shorter")
+        raise NotRowWise(f"DuckDB cannot read it: {said}")
     statements = tree["statements"]
     if len(statements) != 1:
         raise NotRowWise(f"it is {len(statements)} statements; give one SELECT")

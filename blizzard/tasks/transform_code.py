@@ -73,7 +73,7 @@ class Transform:
         except ImportError as e:
             said = f"{self.name} needs a package that the Python of the workers does not have ({e})"
             raise TransformStopped(Kind.WORKER_ENVIRONMENT, said) from None
-        except Exception as e:
+        except (Exception, SystemExit) as e:
             said = f"{self.name} cannot be loaded by a worker: {shown_error(e)}"
             raise TransformStopped(Kind.TRANSFORM_DIFFERS, said) from e
         try:

@@ -28,7 +28,10 @@ from blizzard.tasks.transform_step import LINE_COLUMN, Made, RecordsRefused, Tra
 Transformer: TypeAlias = Callable[[Any], Any]  # a pyarrow.RecordBatch in, and one out
 
 # These are about the function or the machine. No record is at fault, and the next one would fail too.
-_NOT_A_RECORDS_FAULT = (ImportError, MemoryError, NameError, SyntaxError, SystemError, pa.ArrowNotImplementedError)
+_NOT_A_RECORDS_FAULT = (
+    *(ImportError, MemoryError, NameError, SyntaxError, SystemError, pa.ArrowNotImplementedError),
+    SystemExit,  # else it would end the run with the code of a run that is done
+)
 
 
 class UnusableFunction(Exception):
@@ -45,7 +48,7 @@ def find_function(place: str) -> Transformer:
             found: Any = importlib.import_module(module_name)
     except ImportError as e:
         raise UnusableFunction(f"the module {module_name} cannot be imported: {e}") from e
-    except Exception as e:
+    except (Exception, SystemExit) as e:
         raise UnusableFunction(f"the module {module_name} fails while it is imported: {shown_error(e)}") from e
     for name in path.split("."):
         if not hasattr(found, name):

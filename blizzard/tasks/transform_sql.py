@@ -62,6 +62,10 @@ class SqlStep:
         """Raises `NotRowWise` if the statement cannot be used, `DuckMissing` if there is no DuckDB."""
         self._duck = this_duck()
         self.version = self._duck.version
+        try:
+            sql.encode()
+        except UnicodeEncodeError:
+            raise NotRowWise("it holds half of a surrogate pair, which is no character") from None
         self.tree = self._duck.parse(sql)
         self._fields = {field["name"]: field for field in reads["fields"]}
         select = read_select(self.tree, list(self._fields), self._duck.functions)

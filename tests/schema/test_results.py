@@ -64,3 +64,12 @@ def test_a_column_that_holds_only_null_fits_every_type_and_makes_none() -> None:
     assert result_problems(made, load_schema("a ARRAY<INT>")) == []
     assert untyped(made) == ["a"]
     assert untyped(load_schema("a INT")) == []
+
+
+def test_a_column_that_is_made_twice_is_named() -> None:
+    """Delta ignores case: one of the two would be lost."""
+    int_field = load_schema("a INT")["fields"][0]
+    made = {"type": "struct", "fields": [int_field, {**int_field, "name": "A"}]}
+    assert result_problems(made, load_schema("a INT")) == ["a is made 2 times"]
+    inside = {"type": "struct", "fields": [{**int_field, "name": "s", "type": made}]}
+    assert result_problems(inside, load_schema("s STRUCT<a: INT>")) == ["s.a is made 2 times"]

@@ -14,6 +14,7 @@ from blizzard.schema.derived import whole_record_schema
 from blizzard.schema.load import load_schema
 from blizzard.schema.where import Where, parse_where
 from blizzard.schema.where_text import value_of
+from blizzard.schema.where_tree import levels_of
 
 SCHEMA = load_schema(
     "id BIGINT, kind STRING, price DECIMAL(9,2), ratio DOUBLE, ok BOOLEAN, day DATE, ts TIMESTAMP, local TIMESTAMP_NTZ,"
@@ -148,7 +149,10 @@ def test_fields_without_a_column_are_named() -> None:
         ("id = 1e999", "1e999 is larger than any DOUBLE"),
         ("NULL = NULL", "NULL is compared with NULL"),
         ("id = " + "9" * 39, "has more than 38 digits"),
+        ("id IN (1, 1.5, 'x')", "'x' is STRING and stands among numbers; write it without quotes"),
         ("(" * 2000 + "ok" + ")" * 2000, "nested too deeply"),
+        ("id" + " + 1" * 100 + " = 1", "nested too deeply"),
+        ("kind = '\ud83d'", "half of a surrogate pair"),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_its_name(text: str, said: str) -> None:
@@ -157,6 +161,14 @@ def test_what_cannot_be_used_is_refused_with_its_name(text: str, said: str) -> N
     assert refused.value.kind == Kind.WHERE
     assert str(refused.value).startswith("where: ")
     assert said in str(refused.value)
+
+
+def test_a_long_list_of_conditions_is_not_deep() -> None:
+    """A tree with a level for each of them could be typed here and not be pickled, or not be judged in a task."""
+    several = " OR ".join(f"(kind = '{n}' AND id > {n})" for n in range(1_500))
+    assert levels_of(where(several).root) < 20
+    nested = where("CASE WHEN ok THEN level ELSE " * 40 + "level" + " END" * 40 + " = 'a'")
+    assert nested.undeclared == (("level",),)
 
 
 def test_the_message_begins_with_the_key() -> None:

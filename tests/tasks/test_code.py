@@ -78,6 +78,26 @@ def test_functions_that_call_each_other_have_an_end() -> None:
     assert len(code_fingerprint(compiled("def f(x):\n    return g(x)\ndef g(x):\n    return f(x)"))) == 16
 
 
+class Steps:
+    """Holds itself, and its own methods."""
+
+    def __init__(self, limit: int) -> None:
+        self.steps, self.whole = [self.check], self
+        self.limit = limit
+
+    def check(self, value: int) -> bool:
+        return all(step is not None for step in self.steps) and value > self.limit
+
+
+def test_values_that_hold_themselves_have_an_end() -> None:
+    items: list[Any] = [1]
+    items.append(items)
+    for fingerprint in FINGERPRINTS:
+        assert fingerprint(Steps(1).check) == fingerprint(Steps(1).check) != fingerprint(Steps(2).check)
+        assert len(fingerprint(make(items))) == 16
+    assert code_fingerprint(cloudpickle.loads(cloudpickle.dumps(Steps(1).check))) == code_fingerprint(Steps(1).check)
+
+
 def test_code_is_the_same_after_a_journey() -> None:
     text = "import math\ndef helper(x):\n    return math.floor(x) + LIMIT\ndef f(x):\n    return [helper(y) for y in x]"
     for function in (make(3), Over(3), Over(3).check, partial(make(3), 5), compiled(text, LIMIT=1, OTHER=5)):

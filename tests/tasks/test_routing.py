@@ -254,6 +254,13 @@ def select(
     [
         ("i + 1 > 0", {"i": 2**63 - 1}, False),
         ("i + 1 IS NULL", {"i": 2**63 - 1}, True),
+        ("i < -(-9223372036854775808)", {"i": 2**63 - 1}, True),
+        ("NULL IS NULL AND i = 1", {"i": 1}, True),
+        ("NULL IS NOT NULL OR i = 1", {"i": 2}, False),
+        (" OR ".join(f"i = {n}" for n in range(1_500)), {"i": 1_499}, True),
+        ("NOT (" + " OR ".join(f"i = {n}" for n in range(1_500)) + ")", {"i": 1_500}, True),
+        (" AND ".join(f"i <> {n}" for n in range(500)), {"i": 499}, False),
+        (" AND ".join(f"i <> {n}" for n in range(500)), {"i": 500}, True),
         ("-i IS NULL", {"i": -(2**63)}, True),
         ("i / 0 IS NULL", {"i": 1}, True),
         ("i % 0 IS NULL", {"i": 1}, True),

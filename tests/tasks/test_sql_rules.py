@@ -109,6 +109,8 @@ REFUSED = [
     ("SELECT * REPLACE (1 AS nobody) FROM records", "nobody is no column of the records"),
     ("SELECT id, upper(name) FROM records", "has no name; write … AS name"),
     ("SELECT nosuch(id) FROM records", "DuckDB has no function nosuch()"),
+    ("SELECT id" + " + 1" * 110 + " AS x FROM records", "it is nested too deeply; make it shorter"),
+    ("SELECT '\ud83d' AS x FROM records", "half of a surrogate pair"),
     ("SELECT name.upper() FROM records", "write upper(name, …)"),
     ("SELECT id + name AS x FROM records", "DuckDB refuses it: Binder Error"),
     ("SELECT payload::VARCHAR AS p FROM records", "payload holds a VARIANT"),
@@ -146,10 +148,12 @@ ALLOWED = [
     "SELECT payload, id FROM records",
     "SELECT NULL AS n, 1 AS one, 'x' AS x FROM records WHERE false",
     "SELECT range(id) AS r FROM records",
+    "SELECT id" + " + 1" * 90 + " AS x FROM records",
+    "SELECT id FROM records WHERE " + " OR ".join(f"id = {n}" for n in range(1_000)),
 ]
 
 
-@pytest.mark.parametrize(("sql", "said"), REFUSED, ids=[sql for sql, _ in REFUSED])
+@pytest.mark.parametrize(("sql", "said"), REFUSED, ids=[ascii(sql) for sql, _ in REFUSED])
 def test_what_does_not_take_each_record_by_itself_is_refused_by_its_name(sql: str, said: str) -> None:
     with pytest.raises(NotRowWise) as refused:
         SqlStep(sql, READS)

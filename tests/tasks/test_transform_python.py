@@ -153,6 +153,7 @@ def twice(batch: pa.RecordBatch) -> pa.RecordBatch:
             lambda batch: batch if not batch.num_rows else batch.set_column(0, "id", batch["name"]),
             "id is BIGINT in the",
         ),
+        (lambda batch: batch if not batch.num_rows else batch.append_column("id", batch["id"]), "id is made 2 times"),
     ],
 )
 def test_a_function_that_breaks_the_rules_stops_the_run_and_is_named(function: Any, said: str) -> None:
@@ -163,8 +164,8 @@ def test_a_function_that_breaks_the_rules_stops_the_run_and_is_named(function: A
     assert stopped.value.failure.kind == Kind.TRANSFORM_FAILED
 
 
-@pytest.mark.parametrize("error", [ImportError("no such"), MemoryError(), NameError("x"), SystemError()])
-def test_an_error_that_is_no_records_fault_is_no_bad_record(error: Exception) -> None:
+@pytest.mark.parametrize("error", [ImportError("no such"), MemoryError(), NameError("x"), SystemError(), SystemExit(0)])
+def test_an_error_that_is_no_records_fault_is_no_bad_record(error: BaseException) -> None:
     def broken(batch: pa.RecordBatch) -> pa.RecordBatch:
         if batch.num_rows:
             raise error
@@ -175,6 +176,10 @@ def test_an_error_that_is_no_records_fault_is_no_bad_record(error: Exception) ->
     assert stopped.value.failure.kind == Kind.TRANSFORM_FAILED
 
 
+def ends_the_process(batch: pa.RecordBatch) -> pa.RecordBatch:
+    sys.exit(0)
+
+
 def fails_without_records(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.set_column(0, "id", pa.array([batch["id"][0].as_py()]))
 
@@ -183,6 +188,7 @@ def fails_without_records(batch: pa.RecordBatch) -> pa.RecordBatch:
     ("function", "said"),
     [
         (fails_without_records, "fails for an empty RecordBatch"),
+        (ends_the_process, "SystemExit: 0 (it was given an empty RecordBatch)"),
         (without_line, "without the column _blizzard_line"),
         (lambda batch: batch.to_pandas(), "returned DataFrame"),
         (lambda batch: batch.select([LINE_COLUMN]), "it makes no column"),
@@ -228,6 +234,17 @@ def test_a_module_in_the_current_folder_is_found(tmp_path: Path, monkeypatch: py
     before = list(sys.path)
     assert make_transform(READS, python="cleaning_here:same").result["fields"]
     assert sys.path == before
+
+
+def test_a_script_that_ends_the_process_while_it_is_imported_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the run would end with 0, as one that is done."""
+    (tmp_path / "ends_at_once.py").write_text("import sys\ndef f(batch):\n    return batch\nsys.exit(0)\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"ends_at_once fails while it is imported: SystemExit: 0") as refused:
+        make_transform(READS, python="ends_at_once:f")
+    assert refused.value.kind == Kind.TRANSFORM
 
 
 def test_a_column_of_the_records_must_not_have_the_name_of_the_number() -> None:
