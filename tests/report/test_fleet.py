@@ -24,3 +24,11 @@ def test_a_pipeline_is_shown_in_every_state(state: str) -> None:
     tiles[{"running": "Running", "failed": "Failed", "retrying": "Retrying"}.get(state, "Paused or stopped")] = 1
     for title, number in tiles.items():
         assert f"<dt>{title}</dt><dd>{number}" in page.replace("\n", "").replace("  ", "")
+
+
+def test_a_target_that_fails_is_shown_with_a_pipeline_that_goes_on() -> None:
+    facts, well = fleet(), {"last_error": None}
+    row = facts.rows[0] | {"targets": {"good": well, "bad": {"last_error": "mostly <bad> [mostly_bad]"}}}
+    page = render_fleet(replace(facts, rows=(row,)))
+    assert '<span class="red target">target bad: mostly &lt;bad&gt; [mostly_bad]</span>' in page
+    assert ("target good" in page, '<span class="muted">none</span>' in page) == (False, False)
