@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from blizzard.config.load import Config
 from blizzard.core.events import Committed, Event, Failed, Held, OfTarget, StandsAt, TargetFailed
+from blizzard.core.pause import find_pause
 from blizzard.core.position import Paused
 from blizzard.service.metrics import Metrics, write_textfile
 
@@ -136,7 +137,7 @@ class TargetMetrics:
     @property
     def paused(self) -> Paused | None:
         """One log that says so is enough."""
-        return next((metrics.paused for metrics in self.of.values() if metrics.paused is not None), None)
+        return find_pause(metrics.paused for metrics in self.of.values())
 
     def is_up(self, target: str) -> bool | None:
         """None: not known yet."""
