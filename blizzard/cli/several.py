@@ -9,6 +9,8 @@ from typing import Any
 
 from blizzard.cli.output import output_of, say, table_lines
 from blizzard.core.lists import count, some
+from blizzard.core.pause import describe_pause
+from blizzard.core.position import Paused
 from blizzard.errors import BadData, BlizzardError, known_failure
 from blizzard.operate.status import TableStatus
 from blizzard.operate.targets import State, TargetsStatus, TargetStatus
@@ -96,9 +98,16 @@ StatusLines = Callable[[TableStatus], Iterable[str]]
 def show_status(options: argparse.Namespace, found: TargetsStatus, lines: StatusLines) -> int:
     """`lines` are those of one table."""
     parts = {name: _status_part(target, lines) for name, target in found.targets.items()}
-    head = {"pipeline": found.pipeline, "commit_policy": found.commit_policy}
-    named = [] if found.pipeline is None else [f"{'pipeline':<14}{found.pipeline}"]
-    return show_parts(options, parts, head=head, head_lines=[*named, f"{'commit_policy':<14}{found.commit_policy}"])
+    rows = [] if found.pipeline is None else [f"{'pipeline':<14}{found.pipeline}"]
+    rows.append(f"{'commit_policy':<14}{found.commit_policy}")
+    if found.paused is not None:
+        rows.append(f"{'state':<14}{_paused_text(found.paused)}")
+    return show_parts(options, parts, head=found.head(), head_lines=rows)
+
+
+def _paused_text(paused: Paused) -> str:
+    """The log of one target is enough for this."""
+    return f"{describe_pause(paused)}: runs read nothing, for no target, until blizzard resume"
 
 
 def _status_part(target: TargetStatus, lines: StatusLines) -> Part:
@@ -181,6 +190,8 @@ def _plan_head(shown: dict[str, Any]) -> Iterator[str]:
     yield f"{'pipeline':<12}{shown['pipeline']}"
     yield f"{'source':<12}{shown['source']}  {shown['pattern']}"
     yield f"{'policy':<12}{shown['commit_policy']}"
+    if shown["paused"] is not None:
+        yield f"{'state':<12}{_paused_text(Paused(**shown['paused']))}"
     read = shown["next_read"]
     if shown["ends_run"] is not None:
         yield f"{'next read':<12}none: the run would end, by the error of target {shown['ends_run']}"

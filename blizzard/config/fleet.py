@@ -57,6 +57,7 @@ def load_fleet(path: str, *, assignments: tuple[str, ...] = (), flags: Mapping[s
     said = {key: value for key, value in (flags or {}).items() if value is not None}
     defaults = file.defaults | assigned(assignments) | said
     _check_names(path, list(file.pipelines))
+    process = make_config({key: value for key, value in defaults.items() if family_of(key) in PROCESS})
     members = tuple(_member(name, defaults, keys) for name, keys in file.pipelines.items())
     for one, other in combinations((placed for member in members for placed in _placed(member)), 2):
         if one.member is other.member:  # its targets are compared when it begins
@@ -64,11 +65,7 @@ def load_fleet(path: str, *, assignments: tuple[str, ...] = (), flags: Mapping[s
         for refusal in _conflicts(one, other):
             names = f"{one.member.name!r} and {other.member.name!r}"
             raise ConfigError(f"the configuration {path}: pipelines {names} {refusal}", kind=Kind.FLEET)
-    return FleetConfig(
-        path=path,
-        process=make_config({key: value for key, value in defaults.items() if family_of(key) in PROCESS}),
-        members=members,
-    )
+    return FleetConfig(path=path, process=process, members=members)
 
 
 def _check_names(path: str, names: list[str]) -> None:

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from blizzard.core.ledger import decode_ledger
 from blizzard.core.log import CommitFacts, fence_version, positions_in
 from blizzard.core.moments import moment_text
-from blizzard.core.position import Paused, Position
+from blizzard.core.position import Paused
 
 MAX_REASON_CHARS = 500
 
 
-def find_pause(positions: Iterable[Position]) -> Paused | None:
-    """Why the pipeline with these positions, one for each table that it writes, is paused. One that says so is enough;
-    of several the oldest pause is told. None: it is not paused."""
-    return min((p.paused for p in positions if p.paused is not None), key=lambda paused: paused.at_ms, default=None)
+def find_pause(pauses: Iterable[Paused | None]) -> Paused | None:
+    """Why a pipeline is paused of which the tables that it writes say this. One that says so is enough; of several the
+    oldest pause is told. None: it is not paused."""
+    return min((p for p in pauses if p is not None), key=lambda paused: paused.at_ms, default=None)
 
 
 def pause_in_log(commits: Iterable[CommitFacts], pipeline: str, before: Paused | None) -> Paused | None:

@@ -14,8 +14,10 @@ from blizzard.core.lag import Behind, find_behind
 from blizzard.core.late import EVERYTHING
 from blizzard.core.look import Listed
 from blizzard.core.paths import Path
+from blizzard.core.pause import find_pause
+from blizzard.core.pause_json import pause_to_json
 from blizzard.core.plan import count_backlog
-from blizzard.core.position import Marks
+from blizzard.core.position import Marks, Paused
 from blizzard.core.recover import Fresh
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import BlizzardError, known_failure
@@ -74,9 +76,19 @@ class TargetsStatus:
     commit_policy: str
     targets: dict[str, TargetStatus]
 
+    @property
+    def paused(self) -> Paused | None:
+        """One log that says so is enough, for all targets."""
+        tables = [target.status for target in self.targets.values() if target.status is not None]
+        of_it = [one.paused for table in tables for one in table.pipelines if one.pipeline == self.pipeline]
+        return find_pause(of_it)
+
+    def head(self) -> dict[str, Any]:
+        paused = None if self.paused is None else pause_to_json(self.paused)
+        return {"pipeline": self.pipeline, "commit_policy": self.commit_policy, "paused": paused}
+
     def to_dict(self) -> dict[str, Any]:
-        targets = {name: target.to_dict() for name, target in self.targets.items()}
-        return {"pipeline": self.pipeline, "commit_policy": self.commit_policy, "targets": targets}
+        return self.head() | {"targets": {name: target.to_dict() for name, target in self.targets.items()}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,14 +10,18 @@ from blizzard import __version__
 from blizzard.report.facts import FleetFacts
 from blizzard.report.page import asset, environment, policy_of
 
+# Of every state that a pipeline can be in.
 VERDICTS = {
     "running": "good",
     "retrying": "warn",
     "failed": "bad",
+    "pausing": "warn",
     "paused": "warn",
+    "resuming": "warn",
     "stopping": "warn",
     "stopped": "warn",
 }
+_ASKED_FOR = ("pausing", "paused", "resuming", "stopping", "stopped")
 
 
 def render_fleet(facts: FleetFacts) -> str:
@@ -30,6 +34,7 @@ def render_fleet(facts: FleetFacts) -> str:
         .render(
             facts=facts,
             states={state: found[state] for state in VERDICTS},
+            resting=sum(found[state] for state in _ASKED_FOR),
             totals=totals,
             verdicts=VERDICTS,
             style=Markup(style),

@@ -11,6 +11,8 @@ from typing import Any
 
 from blizzard.core.commit_policy import Member
 from blizzard.core.patterns import word_for
+from blizzard.core.pause import find_pause
+from blizzard.core.pause_json import pause_to_json
 from blizzard.core.recover import Resume
 from blizzard.core.refuse import filters_shown
 from blizzard.core.share import Want
@@ -50,6 +52,9 @@ def preview_targets(assembly: Assembly, *, slots: int, validation: Validation | 
         for name, one in found.items()
         if name not in failed and one.first is not None and one.first.plan is not None
     ]
+    paused = find_pause(
+        one.first.position.paused for one in found.values() if one.first is not None and one.first.position is not None
+    )
     location = assembly.request.source_location
     return {
         "pipeline": pipeline,
@@ -57,6 +62,7 @@ def preview_targets(assembly: Assembly, *, slots: int, validation: Validation | 
         "pattern": word_for(location.identity.pattern),
         "filters": filters_shown(location.identity),
         "commit_policy": assembly.config.commit_policy,
+        "paused": None if paused is None else pause_to_json(paused),
         "ends_run": cause,
         "next_read": None if cause is not None or not wants else _next_read(wants, targets, slots),
         "targets": {name: {"required": target.config.required} | found[name].shown for name, target in targets.items()},

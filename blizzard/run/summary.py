@@ -26,7 +26,7 @@ from blizzard.core.events import (
 from blizzard.core.framing import LINES
 from blizzard.core.kinds import STANDING
 from blizzard.core.lists import count
-from blizzard.core.pause import describe_pause
+from blizzard.core.pause import describe_pause, find_pause
 from blizzard.core.position import Paused
 from blizzard.core.reasons import NO_REASONS, Met, Reason, Reasons, advice_for, explain, type_word
 from blizzard.core.tally import Tally
@@ -156,7 +156,7 @@ class Summary:
         if isinstance(event, Committed | ColumnsAdded | UnknownFields | Rejected | Waited | Cleaned):
             self.see(event)
         self.sequence = self.delta_version = None  # each target has its own
-        self.paused = next((t.paused for t in self.targets.values() if t.paused is not None), None)
+        self.paused = find_pause(target.paused for target in self.targets.values())
         targets = self.targets.values()
         self.files, self.bytes_read = max(t.files for t in targets), max(t.bytes_read for t in targets)
         self.backlog_files = max((t.backlog_files for t in targets if t.backlog_files is not None), default=None)

@@ -36,6 +36,7 @@ class RunControl:
         self._first_at = 0.0
         self._commit_now = False
         self.wish: Wish | None = None
+        self.wish_failed = False  # it could not be committed when that was last tried
         self.is_paused = False  # the log says so, as far as the run knows
         self._wake = threading.Event()
         # Called in a signal handler, with the signal and which stop it is: 1 for the first.
@@ -70,10 +71,11 @@ class RunControl:
         """The next wait ends at once."""
         self._wake.set()
 
-    def has_done(self, wish: Wish) -> None:
-        """Forget it, unless something else was asked for meanwhile."""
+    def has_tried(self, wish: Wish, *, is_done: bool) -> None:
+        """Forget it if it is done, unless something else was asked for meanwhile."""
         if self.wish is wish:
-            self.wish = None
+            self.wish_failed = not is_done
+            self.wish = None if is_done else wish
 
     # Called by signal handlers and the API.
 
@@ -83,13 +85,25 @@ class RunControl:
         self._stops += 1
         self._wake.set()
 
+    def stop_gracefully(self) -> None:
+        """Asked for again, this gives no batch up."""
+        if self._stops == 0:
+            self.stop()
+
     def pause(self) -> None:
-        self.wish = Wish.PAUSE
-        self._wake.set()
+        self._want(Wish.PAUSE)
 
     def resume(self) -> None:
-        self.wish = Wish.RESUME
+        self._want(Wish.RESUME)
+
+    def _want(self, wish: Wish) -> None:
+        self.wish, self.wish_failed = wish, False
         self._wake.set()
+
+    @property
+    def rests(self) -> bool:
+        """It is paused, or will be as soon as possible."""
+        return self.wish is Wish.PAUSE or (self.is_paused and self.wish is None)
 
     def commit_now(self) -> None:
         self._commit_now = True
@@ -98,7 +112,7 @@ class RunControl:
     def handle(self, signum: int, _frame: FrameType | None) -> None:
         match signum:
             case signal.SIGUSR1:
-                self.resume() if self.wish is Wish.PAUSE or (self.is_paused and self.wish is None) else self.pause()
+                self.resume() if self.rests else self.pause()
             case signal.SIGUSR2:
                 self.commit_now()
             case _:

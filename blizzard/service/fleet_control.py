@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 
-from blizzard.service.control import RunControl
+from blizzard.service.control import RunControl, Wish
 
 
 class FleetControl(RunControl):
@@ -21,7 +21,8 @@ class FleetControl(RunControl):
     def stop(self) -> None:
         super().stop()
         for member in self.members():
-            member.stop()
+            # The first signal gives no batch up, not even of one that was asked to stop before.
+            member.stop() if self._stops > 1 else member.stop_gracefully()
 
     def pause(self) -> None:
         super().pause()
@@ -32,6 +33,12 @@ class FleetControl(RunControl):
         super().resume()
         for member in self.members():
             member.resume()
+
+    @property
+    def rests(self) -> bool:
+        """Others may have paused and resumed them meanwhile. One without a position cannot be paused."""
+        each = [member.rests for member in self.members() if not member.is_stopping]
+        return any(each) if self.wish is Wish.PAUSE else bool(each) and all(each)
 
     def commit_now(self) -> None:
         for member in self.members():

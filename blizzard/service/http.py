@@ -230,7 +230,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _pass_body(self) -> None:
         """It is not used, but the next request begins after it."""
-        length = self.headers.get("Content-Length", "0")
+        length = ",".join(self.headers.get_all("Content-Length", ["0"]))
         if (
             re.fullmatch("[0-9]{1,9}", length)
             and int(length) <= _MAX_BODY_BYTES

@@ -108,18 +108,28 @@ class Member(Operation):
 
     def _go(self) -> None:
         CURRENT_PIPELINE.set(self.name)
+        goes_on = True
+        while goes_on:
+            ended_well = self._work_to_its_end()
+            with self._lock:  # from here on it is too late for a pause: nobody would commit it
+                goes_on = ended_well and self._control.wish is not None
+                self._is_over = not goes_on
+        self._ended()
+
+    def _work_to_its_end(self) -> bool:
         try:
             self.work(follows=self._follows)
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as e:  # a panic in Rust is not an Exception
             self._end_badly(failure_of(e))
+            return False
         else:
             if self._following.error is not None:  # it was stopped while it waited to try again
                 self.mark_failed(self._following.error)
-        self._does("waiting")
-        self._is_over = True
-        self._ended()
+            return True
+        finally:
+            self._does("waiting")
 
     def _end_badly(self, error: BlizzardError) -> None:
         if self._following.error is not error:
@@ -188,15 +198,41 @@ class Member(Operation):
 
     # What may be asked of it.
 
+    def pause(self) -> Answer:
+        return self._if_not_over(super().pause)
+
+    def commit_now(self) -> Answer:
+        return self._if_not_over(super().commit_now)
+
+    def _if_not_over(self, ask: Callable[[], Answer]) -> Answer:
+        with self._lock:
+            if self._is_over:
+                how = "POST …/resume starts it again, and blizzard pause works meanwhile."
+                return self._cannot(f"is {self.state} in this process, and nobody would commit this. {how}")
+            return ask()
+
     def resume(self) -> Answer:
         """One that was stopped is started again."""
         with self._lock:
-            if self._is_over and self._follows and self._may_start():
-                self._control = RunControl(self._control.grace_s)
-                self._is_over = False
-                self.summary.exit_code, self.summary.error_kind, self.summary.error = 0, None, None
-                self.start(follows=True)
-        return super().resume()
+            if self._is_over and not (self._follows and self._may_start()):
+                return self._cannot("has ended, and so does this process. Start it again.")
+            if self._is_over:
+                self._begin_anew()
+            elif self._control.is_stopping:
+                return self._cannot("is stopping. Resume it when it is stopped.")
+            return super().resume()
+
+    def _cannot(self, why: str) -> Answer:
+        return Answer.json({"error": f"pipeline {self.name!r} {why}", "state": self.state}, 409)
+
+    def _begin_anew(self) -> None:
+        self._control = RunControl(self._control.grace_s)
+        if not self._may_start():  # the process was asked to end meanwhile, and only the old control was told
+            self._control.stop()
+        self._is_over = False
+        summary = self.summary
+        summary.status, summary.exit_code, summary.error_kind, summary.error = "running", 0, None, None
+        self.start(follows=True)
 
     @property
     def control(self) -> RunControl:
@@ -232,9 +268,10 @@ class Member(Operation):
             return "stopped" if error is None or self._control.is_stopping else "failed"
         if self._control.is_stopping:
             return "stopping"
-        if self._control.wish is not None:
-            return self._control.wish.value
-        if self._control.is_paused:
+        wish, wish_failed = self._control.wish, self._control.wish_failed
+        if wish is not None and not wish_failed:
+            return wish.value
+        if wish is None and self._control.is_paused:
             return "paused"
         if error is not None:
             return "failed" if self._following.needs_person else "retrying"

@@ -70,8 +70,10 @@ class Operation:
         self._resting: Resting | None = None  # only if it follows
 
     def run(self, *, follows: bool) -> None:
-        with self._served(), self._textfile():
-            self.work(follows=follows)
+        with self._textfile(), self._assembly.mirroring.finished():
+            with self._served():
+                self._work(self._following.total, follows=follows)
+            self._grant_wish(self._following.total)  # asked for after the last look, before the API was closed
 
     def work(self, *, follows: bool) -> None:
         with self._assembly.mirroring.finished():
@@ -114,7 +116,7 @@ class Operation:
         if wish is None:
             return
         self._opened = None  # what it shows is older than this commit
-        emit = Stream(summary.see, self._assembly.emit)
+        emit, is_done = Stream(summary.see, self._assembly.emit), False
         try:
             with reported_if_gone():
                 act = Pausing.pause if wish is Wish.PAUSE else Pausing.resume
@@ -122,11 +124,14 @@ class Operation:
             if wish is Wish.PAUSE and not done:
                 raise nothing_to_pause(self._pipeline)
             self._tell_of_pause(done)
+            is_done = True
         except ConfigError as e:
             if e.kind != Kind.USAGE:
                 raise
             self._emit(Warned(message=str(e)))
-        self._control.has_done(wish)
+            is_done = True
+        finally:
+            self._control.has_tried(wish, is_done=is_done)
 
     def _tell_of_pause(self, done: Mapping[str, PauseDone | BlizzardError]) -> None:
         """Raises if it was done nowhere. One of several logs that cannot be written to is only reported."""
@@ -229,7 +234,7 @@ class Operation:
         return self._ask(self._control.commit_now, **self._next_sequence())
 
     def stop(self) -> Answer:
-        return self._ask(self._control.stop)
+        return self._ask(self._control.stop_gracefully)
 
     def _ask(self, action: Callable[[], None], **fields: Any) -> Answer:
         action()

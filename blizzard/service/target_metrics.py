@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from blizzard.config.load import Config
 from blizzard.core.events import Committed, Event, Failed, Held, OfTarget, StandsAt, TargetFailed
+from blizzard.core.pause import find_pause
 from blizzard.core.position import Paused
 from blizzard.service.metrics import Metrics, write_textfile
 
@@ -115,8 +116,13 @@ class TargetMetrics:
 
     @property
     def behind_s(self) -> float | None:
-        """The longest time since a commit of a target that has something to read; else 0. None: not known yet."""
-        return max((metrics.behind_s for metrics in self.of.values() if metrics.behind_s is not None), default=None)
+        """The longest time since a commit of a target that has something to read; 0 if none has. None: not known yet,
+        or those that have something to read have never committed."""
+        looked = [(metrics.backlog[0], metrics.lag_s) for metrics in self.of.values() if metrics.backlog is not None]
+        behind = [lag_s for files, lag_s in looked if files]
+        if looked and not behind:
+            return 0.0
+        return max((lag_s for lag_s in behind if lag_s is not None), default=None)
 
     @property
     def held_files(self) -> int | None:
@@ -131,7 +137,7 @@ class TargetMetrics:
     @property
     def paused(self) -> Paused | None:
         """One log that says so is enough."""
-        return next((metrics.paused for metrics in self.of.values() if metrics.paused is not None), None)
+        return find_pause(metrics.paused for metrics in self.of.values())
 
     def is_up(self, target: str) -> bool | None:
         """None: not known yet."""

@@ -358,7 +358,11 @@ def test_a_pause_is_in_every_log_and_so_is_a_resume(shell: Shell) -> None:
 def test_a_pause_in_one_log_pauses_all(shell: Shell) -> None:
     config = two(shell)
     write_ids(shell.folder / "src" / "c.ndjson", 20, 30)
+    assert json_of(shell, "status", *config)["paused"] is json_of(shell, "plan", *config)["paused"] is None
     assert shell("pause", *config, "--target", "two").code == 0
+    for command in ("status", "plan"):  # what they say of `one` is what its own log says
+        assert "runs read nothing, for no target, until blizzard resume" in shell(command, *config).text
+        assert set(json_of(shell, command, *config)["paused"]) == {"at_ms", "reason"}
     assert run(shell, {"one": {}, "two": {}}).last["status"] == "paused"
     log = break_table(shell, "one")
     said = shell("resume", *config)

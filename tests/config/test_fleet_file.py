@@ -108,6 +108,11 @@ def test_what_belongs_to_the_process_is_refused_below_a_pipeline(tmp_path: Path,
     assert said.endswith("[fleet]")
 
 
+def test_a_key_of_the_process_is_told_without_the_name_of_a_pipeline(tmp_path: Path) -> None:
+    said = refused(tmp_path, {"orders": pipeline("orders")}, fleet={"max_active": 0})
+    assert said.startswith("fleet.max_active must be from 1 to 1000, not 0")
+
+
 def test_an_unknown_key_names_the_nearest_one_and_the_pipeline(tmp_path: Path) -> None:
     said = refused(tmp_path, {"orders": pipeline("orders", limits={"max_file": 2})})
     assert said == "pipeline 'orders': unknown key 'limits.max_file'; did you mean 'limits.max_files'? [unknown_key]"

@@ -154,7 +154,8 @@ def test_while_it_ends_nothing_is_started_again(folder: FleetFolder, readers: Re
         assert reading.wait(LONGEST_S)
         fleet.control.stop()
         fleet.wait_for("a", "stopped")
-        assert ask(f"{fleet.url}/pipelines/a/resume", "POST").json == {"state": "stopped"}
+        refusal = ask(f"{fleet.url}/pipelines/a/resume", "POST")
+        assert (refusal.status, refusal.json["state"]) == (409, "stopped")
         free.set()
         fleet.thread.join(LONGEST_S)
         assert not fleet.thread.is_alive()

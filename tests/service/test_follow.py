@@ -216,13 +216,13 @@ def test_signals_pause_resume_commit_and_stop() -> None:
         assert not control.is_stopping
         assert toggled(control) is Wish.RESUME
         assert not control.requested()
-        control.has_done(Wish.PAUSE)  # too late: something else is wanted by now
+        control.has_tried(Wish.PAUSE, is_done=True)  # too late: something else is wanted by now
         assert control.wish is Wish.RESUME
-        control.has_done(Wish.RESUME)
+        control.has_tried(Wish.RESUME, is_done=True)
         control.is_paused = True
         assert toggled(control) is Wish.RESUME
         assert toggled(control) is Wish.PAUSE
-        control.has_done(Wish.PAUSE)
+        control.has_tried(Wish.PAUSE, is_done=True)
         os.kill(os.getpid(), signal.SIGUSR2)
         assert control.ends_batch()
         assert not control.requested()

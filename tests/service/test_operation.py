@@ -153,6 +153,20 @@ def test_a_pause_that_was_asked_for_before_a_stop_lasts(tmp_path: Path, follows:
     assert operation.summary.paused == paused_in(flow) != None  # noqa: E711
 
 
+def test_a_pause_that_is_asked_for_when_all_is_read_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API answers until it is closed, and the run has looked for the last time before that."""
+    operation = InProcessOperation(flow := Flow(tmp_path).first_run(), {})
+    work = operation._work
+
+    def and_pause(*given: Any, **more: Any) -> None:
+        work(*given, **more)
+        assert operation.pause().status == 202
+
+    monkeypatch.setattr(operation, "_work", and_pause)
+    operation.go()
+    assert operation.summary.paused == paused_in(flow) != None  # noqa: E711
+
+
 def test_a_pause_that_cannot_be_committed_yet_is_tried_again_and_nothing_is_read_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

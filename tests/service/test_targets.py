@@ -222,6 +222,9 @@ def test_a_pipeline_of_a_fleet_may_have_several_targets(tmp_path: Path) -> None:
         text = ask(f"{fleet.url}/metrics").body
         assert 'blizzard_target_up{pipeline="orders",target="bad"} 0.0' in text
         assert 'blizzard_pipeline_state{pipeline="orders",state="running"} 1.0' in text
+        # It has never committed: how long it is behind is not known, and surely not 0.
+        assert (fleet.row("orders")["lag_seconds"], fleet.row("orders")["backlog_files"]) == (None, 1)
+        assert "target bad: the first batch is mostly bad" in ask(fleet.url).body
         page = ask(f"{fleet.url}/pipelines/orders/report").body
         assert "failed in this run" in page
         assert "orders: warning: bad: this target stays where it is" in fleet.out.getvalue()
