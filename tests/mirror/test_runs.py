@@ -141,6 +141,38 @@ def test_status_and_doctor_say_where_it_stands(shell: Shell, mirror: MirrorUnder
     assert shell("status", "--table", str(shell.table), "--json").text.count('"mirror": null') == 1
 
 
+def sqlite_at(path: Path) -> MirrorUnderTest:
+    return MirrorUnderTest(kind="sqlite", uri=f"sqlite:///{path}")
+
+
+def test_doctor_says_that_there_is_no_folder_for_a_database(shell: Shell, tmp_path: Path) -> None:
+    source(shell, 0)
+    mirror = sqlite_at(tmp_path / "nowhere/positions.db")
+    assert "unable to open database file" in run(shell, mirror).text
+    (verdict, text), _ = findings(shell, mirror)
+    assert verdict == "warning"
+    assert text.endswith(f"there is no folder {tmp_path}/nowhere: make it first [unusable_path]")
+
+
+def test_doctor_says_that_a_table_of_that_name_has_other_columns(shell: Shell, tmp_path: Path) -> None:
+    source(shell, 0)
+    mirror = sqlite_at(tmp_path / "positions.db")
+    with sqlite3.connect(tmp_path / "positions.db") as other:
+        other.execute("CREATE TABLE blizzard_positions (pipeline TEXT)")
+    assert "no such column" in run(shell, mirror).text
+    (verdict, text) = findings(shell, mirror)[0]
+    assert (verdict, "cannot be written: its database says: " in text) == ("warning", True)
+
+
+def test_doctor_leaves_nothing_in_a_database(shell: Shell, tmp_path: Path) -> None:
+    source(shell, 0)
+    assert shell.run("--pipeline", "p").code == 0
+    with sqlite3.connect(tmp_path / "positions.db") as other:
+        other.execute("CREATE TABLE theirs (a)")
+        assert findings(shell, sqlite_at(tmp_path / "positions.db"))[0][0] == "ok"
+        assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
+
+
 def test_a_mirror_that_is_not_set_costs_nothing(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_thread(*_: object) -> None:
         raise AssertionError("a thread for a mirror that there is not")
@@ -222,6 +254,10 @@ def test_one_sql_query_shows_a_whole_fleet(shell: Shell, tmp_path: Path) -> None
         ("host=h dbname=fleet password=Zq7planted", "unsupported_scheme", "write postgresql://HOST/DATABASE"),
         ("postgresql+asyncpg://host/fleet", "unsupported_scheme", "a database is sqlite:////PATH or postgresql://"),
         ("postgresql:user:Zq7planted@host/fleet", "unsupported_scheme", "the mirror postgresql:… cannot be opened"),
+        ("postgresql://user:Zq@7planted@host/fleet", "usage", "%40 for an @ in a name or a password"),
+        ("postgresql://user:Zq@7planted:x@host/fleet", "usage", "%40 for an @ in a name or a password"),
+        ("postgresql://user:Zq7planted@a:1,b:2/fleet", "usage", "several hosts are postgresql:///DATABASE?host="),
+        ("postgresql://user:Zq7planted@host:port/fleet", "usage", "is not the URI of a database"),
         ("s3://user:Zq7planted@bucket/x", "usage", "do not put credentials into a URI"),
     ],
 )
