@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from blizzard.store.uri import show_uri
 from tests.flows.in_process import Flow, clean_up_log, newest, write_foreign
 from tests.flows.shell import Said, Shell
+from tests.flows.targets import Targets
 from tests.ingesting import ids, line, write, write_ids
 from tests.mirror.under_test import MirrorUnderTest
 
@@ -283,3 +285,38 @@ def test_a_missing_package_names_what_to_install(
     said = shell.run("--set", f"checkpoint.mirror={scheme.format(shell.folder)}")
     assert (said.code, said.kind) == (2, "usage")
     assert f"needs the package {package}: pip install 'blizzard-delta[mirror-sql]'" in said.last["error"]
+
+
+# Targets
+
+
+def test_each_target_has_positions_of_its_own(shell: Shell, mirror: MirrorUnderTest) -> None:
+    targets = Targets(shell.folder, {"first": {}})
+    for number in (0, 1):
+        source(shell, number)
+        assert shell("run", *targets.words(*mirror.words)).code == 0
+    targets.own["second"] = {"where": "id < 3"}
+    said = shell("run", *targets.words(*mirror.words))
+    assert said.code == 0, said.text
+    found = {v.series.table: (v.series.pipeline, v.series.table_id, v.sequence) for v in mirror.stored.newest_of_each()}
+    assert found == {
+        show_uri(str(targets.table(name))): ("p", targets.table_id(name), targets.sequence(name))
+        for name in targets.own
+    }
+    assert targets.sequence("first") > targets.sequence("second") > 0
+    for name in targets.own:
+        where = ["--table", str(targets.table(name)), "--pipeline", "p", "--from-mirror", mirror.uri, *mirror.access]
+        assert shell("checkpoint", "import", *where, "--replace").code == 0
+    source(shell, 2)
+    assert shell("run", *targets.words(*mirror.words)).code == 0
+    assert (sorted(targets.ids("first")), sorted(targets.ids("second"))) == (list(range(9)), [0, 1, 2])
+
+
+@pytest.mark.parametrize("place", ["second", "second_quarantine"])
+def test_a_mirror_is_in_the_folder_of_no_target(shell: Shell, place: str) -> None:
+    targets = Targets(shell.folder, {"first": {}, "second": {}})
+    source(shell, 0)
+    said = shell("run", *targets.words("--set", f"checkpoint.mirror={shell.folder / place / 'mirror'}"))
+    assert (said.code, said.kind) == (2, "usage")
+    assert "a VACUUM of the" in said.last["error"]
+    assert not targets.table("first").exists()
