@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from sqlalchemy import (
+    URL,
     BigInteger,
     Column,
     ColumnElement,
@@ -41,7 +42,7 @@ from sqlalchemy.schema import CreateTable
 
 from blizzard.core.kinds import Kind
 from blizzard.core.mirror import Change, Held, Series, Version, VersionId, sqlite_file
-from blizzard.errors import Temporary
+from blizzard.errors import ConfigError, Temporary
 from blizzard.store.local import require_writable
 from blizzard.text.plain import plain
 from blizzard.text.redaction import learn, redact
@@ -77,7 +78,8 @@ _NEWEST = (
 
 class SqlMirror:
     def __init__(self, uri: str) -> None:
-        self._uri, self._file = uri, sqlite_file(uri)
+        """Raises if it can be no URI of a database."""
+        self._uri, self._file, self._url = uri, sqlite_file(uri), _parsed(uri)
         self._here = threading.local()
 
     @property
@@ -91,7 +93,7 @@ class SqlMirror:
         try:
             with self._engine.connect() as connection:
                 yield _OpenMirror(connection)
-        except SQLAlchemyError as e:
+        except (SQLAlchemyError, ValueError) as e:  # ValueError: a host that cannot be looked up, an option of no use
             said = plain(getattr(e, "orig", None) or e).rstrip(".")
             raise Temporary(f"its database says: {said}", kind=Kind.MIRROR_UNAVAILABLE) from e
         finally:
@@ -117,7 +119,10 @@ class SqlMirror:
 
     def check(self) -> None:
         if self._is_missing:
-            require_writable(os.path.dirname(os.path.abspath(self._file or "")))
+            folder = os.path.dirname(os.path.abspath(self._file or ""))
+            if not os.path.isdir(folder):
+                raise ConfigError(f"there is no folder {folder}: make it first", kind=Kind.UNUSABLE_PATH)
+            require_writable(folder)
             return
         with self.opened() as mirror:
             mirror.check()
@@ -129,13 +134,14 @@ class SqlMirror:
 
     @cached_property
     def _engine(self) -> Engine:
-        url = make_url(self._uri)
+        url = self._url
         options: dict[str, Any] = {"timeout": _CONNECT_S}
         if self._file is None:
             learn(url.password)
             url = url.set(drivername="postgresql+psycopg")
             # Prepared statements do not work through every proxy.
             options = {"connect_timeout": _CONNECT_S, "application_name": "blizzard", "prepare_threshold": None}
+            options["client_encoding"] = "utf8"  # else a database without an encoding answers in bytes
         given = {name: value for name, value in options.items() if name not in url.query}
         engine = create_engine(url, poolclass=NullPool, connect_args=given, hide_parameters=True)
         if self._file is None:
@@ -147,6 +153,19 @@ class SqlMirror:
         connection = dialect.connect(*given, **named)
         self._here.watch.over(connection.fileno())
         return connection
+
+
+def _parsed(uri: str) -> URL:
+    """What is wrong is not quoted: it may be a part of the password."""
+    with suppress(SQLAlchemyError, ValueError):
+        url = make_url(uri)
+        if "@" not in (url.host or ""):
+            return url
+    raise ConfigError(
+        f"the mirror {redact(uri)} is not the URI of a database: write postgresql://HOST:PORT/DATABASE, %40 for an @"
+        f" in a name or a password; several hosts are postgresql:///DATABASE?host=HOST:PORT&host=HOST:PORT",
+        kind=Kind.USAGE,
+    )
 
 
 class _Watch:
@@ -223,14 +242,12 @@ class _OpenMirror:
             same = (other.c[name] == _POSITIONS.c[name] for name in ("pipeline", "table_id", "place"))
             highest = select(func.max(other.c.sequence)).where(*same).scalar_subquery()
             rows = self._connection.execute(select(_POSITIONS).where(_POSITIONS.c.sequence == highest))
-            return [_version_of(row._mapping) for row in rows]
+            return [found for row in rows if (found := _version_of(row._mapping)) is not None]
 
     def check(self) -> None:
-        if not self._is_postgres:  # a table that is made here would stay
-            self._connection.exec_driver_sql("BEGIN IMMEDIATE")
-            self._connection.exec_driver_sql("ROLLBACK")
-            return
         with self._connection.begin() as transaction:
+            if not self._is_postgres:  # its driver begins no transaction before a table is made
+                self._connection.exec_driver_sql("BEGIN IMMEDIATE")
             if not self._has_table():
                 self._make()
             self._connection.execute(self._replacing(), [_row_of(_PROBE)])
@@ -286,7 +303,10 @@ def _row_of(version: Version) -> dict[str, Any]:
     }
 
 
-def _version_of(row: Mapping[Any, Any]) -> Version:
+def _version_of(row: Mapping[Any, Any]) -> Version | None:
+    """None: blizzard did not write it. SQLite keeps values of any type."""
+    if any(not isinstance(row[c.name], c.type.python_type) for c in _POSITIONS.columns):
+        return None
     taken_at: datetime = row["taken_at"]
     if taken_at.tzinfo is None:
         taken_at = taken_at.replace(tzinfo=timezone.utc)

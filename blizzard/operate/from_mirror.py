@@ -51,22 +51,39 @@ def read_export(
             f" {series.table} (id {series.table_id})",
             kind=Kind.CHECKPOINT_NOT_FOUND,
         )
+    _require_asked_for(found, mirror, series, sequence)
     return found
+
+
+def _require_asked_for(content: bytes, mirror: StoredMirror, series: Series, sequence: int | None) -> None:
+    """Somebody may have copied a file of the mirror over another. An import that is not verified would not see it."""
+    position = exported_position(content)
+    wanted = series.pipeline, series.table_id, position.sequence if sequence is None else sequence
+    if (position.pipeline, position.on.table_id, position.sequence) != wanted:
+        raise Refused(
+            f"in the place of sequence {wanted[2]} of pipeline {series.pipeline!r} and the table id {series.table_id},"
+            f" the mirror {mirror.shown} has a position of sequence {position.sequence}, pipeline {position.pipeline!r}"
+            f" and table id {position.on.table_id}: somebody changed it. Nothing was changed. Take another sequence.",
+            kind=Kind.IMPORT_MISMATCH,
+        )
 
 
 def require_newest(table: DeltaRsTable, content: bytes) -> None:
     """For an import that is not verified, of whatever the mirror has: raises if the table shows a newer sequence. A
     mirror may have been down when that was committed."""
     position = exported_position(content)
-    if position.on.table_id != table.table_id:
-        return
-    commits = list(table.scan_back())
-    committed = max([table.fence(position.pipeline) or 0, *(fence_version(c, position.pipeline) or 0 for c in commits)])
+    committed, others = 0, table.standings().keys() - {position.pipeline}
+    if position.on.table_id == table.table_id:
+        fences = (fence_version(commit, position.pipeline) for commit in table.scan_back())
+        committed = max([table.fence(position.pipeline) or 0, *(fence or 0 for fence in fences)])
+    elif others:
+        return  # a table of others, that this pipeline is to join
     what = f"pipeline {position.pipeline!r} has committed sequence {committed} to this table"
-    if not committed and not table.standings():  # no Txn of anybody is left, but names of files have the sequence
+    if not committed:  # no Txn of this pipeline is left, but names of files have the sequence
         names = (_OUR_FILE.match(path.rsplit("/", 1)[-1]) for path in table.active_files())
         committed = max((int(match[1]) for match in names if match is not None), default=0)
-        what = f"the table holds a file of sequence {committed}"
+        whose = f", of this pipeline or of {some(sorted(others), at_most=_SHOWN)}" if others else ""
+        what = f"the table holds a file of sequence {committed}{whose}"
     if committed > position.sequence:
         raise Refused(
             f"the newest position in the mirror is sequence {position.sequence}, but {what}: the mirror was behind."

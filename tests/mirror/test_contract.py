@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -173,3 +174,23 @@ def test_a_file_that_somebody_damaged_is_not_taken_for_the_newest(mirror: Mirror
     assert batch_of(mirror, 1) is None
     add(mirror, version(2))
     assert look(mirror).newest == version(2).id
+
+
+@pytest.mark.parametrize(
+    "changed", [{"taken_at": None}, {"payload": b"\xff"}, {"sequence": "nine"}, {"table_uri": None}, {"pipeline": 1}]
+)
+@pytest.mark.parametrize("mirror", ["sqlite"], indirect=True)
+def test_a_row_that_somebody_else_wrote_hides_no_other(mirror: MirrorUnderTest, changed: dict[str, Any]) -> None:
+    """Whoever makes the table first decides what it takes, and SQLite takes a value of any type."""
+    columns = "pipeline, table_id, place, sequence, table_uri, delta_version, taken_at, size_bytes, run_id, batch_id"
+    names = [*columns.split(", "), "payload"]
+    with sqlite3.connect(mirror.uri.removeprefix("sqlite:///")) as connection:
+        connection.execute(
+            f"CREATE TABLE blizzard_positions ({columns}, payload, PRIMARY KEY ({', '.join(names[:4])}))"
+        )
+    add(mirror, version(1))
+    with sqlite3.connect(mirror.uri.removeprefix("sqlite:///")) as connection:
+        row = dict(zip(names, connection.execute("SELECT * FROM blizzard_positions").fetchone(), strict=True))
+        values = list((row | {"table_id": "t", "place": "x"} | changed).values())
+        connection.execute(f"INSERT INTO blizzard_positions VALUES ({', '.join('?' * len(names))})", values)
+    assert mirror.stored.newest_of_each() == [version(1)]

@@ -222,6 +222,29 @@ def test_options_of_the_uri_reach_the_server(shell: Shell, postgres: Postgres, t
     assert postgres.sql("SELECT pipeline, sequence FROM ops.blizzard_newest_positions", name) == [("p", 1)]
 
 
+@pytest.mark.postgres
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_the_encoding_of_the_database_does_not_matter(
+    shell: Shell, postgres: Postgres, textfile: Path, encoding: str
+) -> None:
+    name = f"in_{encoding.lower()}"
+    postgres.sql(f"CREATE DATABASE {name} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+    mirror = MirrorUnderTest(kind="postgres", uri=postgres.uri(name))
+    for number in (0, 1):
+        source(shell, number)
+        assert "could not be written" not in run(shell, mirror.uri, textfile).text
+    assert mirror.sequences() == [1, 2]
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64])
+def test_a_name_that_no_host_can_have_is_reported(shell: Shell, textfile: Path, host: str) -> None:
+    source(shell, 0)
+    uri = f"postgresql://u:p@{host}/d"
+    assert "could not be written: its database says:" in run(shell, uri, textfile).text
+    looked = shell("status", "--table", str(shell.table), "--set", f"checkpoint.mirror={uri}")
+    assert (looked.code, "[mirror_unavailable]" in looked.text) == (0, True)
+
+
 # A server that accepts and never answers
 
 

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable, convert_to_deltalake
 
 from tests.delta.test_hostile_log import change_payload
 from tests.flows.in_process import write_foreign
@@ -105,6 +106,54 @@ def test_a_mirror_that_was_behind_when_the_position_was_lost_doubles_nothing(
     assert ids(shell.table) == [*range(7), 9000]
 
 
+@pytest.mark.parametrize("is_behind", [True, False])
+@pytest.mark.parametrize("mirror", ["folder"], indirect=True)
+def test_a_pipeline_beside_it_does_not_hide_that_the_mirror_was_behind(
+    shell: Shell, mirror: MirrorUnderTest, is_behind: bool
+) -> None:
+    """What is left in the log is of the other one only. The names of data files have the sequence."""
+    write_ids(shell.folder / "src/a.ndjson", 0, 3)
+    run(shell, *mirror.words)
+    write_ids(shell.folder / "src/b.ndjson", 3, 7)
+    run(shell, *(() if is_behind else mirror.words))
+    without_payloads(shell.table, with_fences=False)
+    write_ids(shell.folder / "other/a.ndjson", 100, 103)
+    said = shell.run("--pipeline", "q", "--start-from", "beginning", source="other")
+    assert said.code == 0, said.text
+    said = take(shell, mirror, "--unverified")
+    if is_behind:
+        assert (said.code, said.kind) == (3, "import_mismatch")
+        assert "the table holds a file of sequence 2, of this pipeline or of q: the mirror was behind" in said.text
+    else:
+        assert said.code == 0, said.text
+        run(shell, *mirror.words)
+    assert ids(shell.table) == [*range(7), *range(100, 103), 9000]
+
+
+@pytest.mark.parametrize("is_behind", [True, False])
+@pytest.mark.parametrize("mirror", ["folder"], indirect=True)
+def test_a_copy_with_a_new_id_does_not_hide_that_the_mirror_was_behind(
+    shell: Shell, mirror: MirrorUnderTest, is_behind: bool
+) -> None:
+    """A clone has the data files and no position; the table that it was made of is gone."""
+    write_ids(shell.folder / "src/a.ndjson", 0, 3)
+    run(shell, *mirror.words)
+    write_ids(shell.folder / "src/b.ndjson", 3, 7)
+    run(shell, *(() if is_behind else mirror.words))
+    table_id = str(DeltaTable(str(shell.table)).metadata().id)
+    without_payloads(shell.table, with_fences=False)
+    shutil.rmtree(shell.table / "_delta_log")
+    convert_to_deltalake(str(shell.table))
+    said = take(shell, mirror, "--unverified", "--table-id", table_id)
+    if is_behind:
+        assert (said.code, said.kind) == (3, "import_mismatch")
+        assert "the table holds a file of sequence 2: the mirror was behind" in said.text
+    else:
+        assert said.code == 0, said.text
+        run(shell, *mirror.words)
+    assert ids(shell.table) == [*range(7), 9000]
+
+
 def test_any_version_that_is_kept_can_be_asked_for(shell: Shell, mirror: MirrorUnderTest) -> None:
     partly_read(shell, *mirror.words)
     said = take(shell, mirror, "--replace", "--sequence", "1")
@@ -184,6 +233,21 @@ def test_a_file_of_the_mirror_is_an_export(shell: Shell, mirror: MirrorUnderTest
     said = take(shell, mirror, "--replace")
     assert (said.code, said.kind) == (2, "usage")
     assert "is not an exported position" in said.text
+
+
+@pytest.mark.parametrize("mirror", ["folder"], indirect=True)
+def test_a_file_that_was_copied_over_another_is_not_taken_for_it(shell: Shell, mirror: MirrorUnderTest) -> None:
+    partly_read(shell, *mirror.words)
+    without_payloads(shell.table, with_fences=False)
+    (older,) = Path(mirror.uri).rglob("1.json")
+    (older.parent / "2.json").write_bytes(older.read_bytes())
+    said = take(shell, mirror, "--unverified", "--sequence", "2")
+    assert (said.code, said.kind) == (3, "import_mismatch")
+    assert "has a position of sequence 1" in said.text
+    copied = older.parents[3] / "q" / Path(*older.parent.parts[-2:])
+    shutil.copytree(older.parent, copied)
+    said = take(shell, mirror, "--unverified", "--pipeline", "q")
+    assert (said.code, said.kind) == (3, "import_mismatch")
 
 
 def test_a_folder_that_is_no_mirror_has_nothing(shell: Shell, tmp_path: Path) -> None:

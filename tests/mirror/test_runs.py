@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from blizzard.store.uri import show_uri
 from tests.flows.in_process import Flow, clean_up_log, newest, write_foreign
 from tests.flows.shell import Said, Shell
+from tests.flows.targets import Targets
 from tests.ingesting import ids, line, write, write_ids
 from tests.mirror.under_test import MirrorUnderTest
 
@@ -141,6 +143,38 @@ def test_status_and_doctor_say_where_it_stands(shell: Shell, mirror: MirrorUnder
     assert shell("status", "--table", str(shell.table), "--json").text.count('"mirror": null') == 1
 
 
+def sqlite_at(path: Path) -> MirrorUnderTest:
+    return MirrorUnderTest(kind="sqlite", uri=f"sqlite:///{path}")
+
+
+def test_doctor_says_that_there_is_no_folder_for_a_database(shell: Shell, tmp_path: Path) -> None:
+    source(shell, 0)
+    mirror = sqlite_at(tmp_path / "nowhere/positions.db")
+    assert "unable to open database file" in run(shell, mirror).text
+    (verdict, text), _ = findings(shell, mirror)
+    assert verdict == "warning"
+    assert text.endswith(f"there is no folder {tmp_path}/nowhere: make it first [unusable_path]")
+
+
+def test_doctor_says_that_a_table_of_that_name_has_other_columns(shell: Shell, tmp_path: Path) -> None:
+    source(shell, 0)
+    mirror = sqlite_at(tmp_path / "positions.db")
+    with sqlite3.connect(tmp_path / "positions.db") as other:
+        other.execute("CREATE TABLE blizzard_positions (pipeline TEXT)")
+    assert "no such column" in run(shell, mirror).text
+    (verdict, text) = findings(shell, mirror)[0]
+    assert (verdict, "cannot be written: its database says: " in text) == ("warning", True)
+
+
+def test_doctor_leaves_nothing_in_a_database(shell: Shell, tmp_path: Path) -> None:
+    source(shell, 0)
+    assert shell.run("--pipeline", "p").code == 0
+    with sqlite3.connect(tmp_path / "positions.db") as other:
+        other.execute("CREATE TABLE theirs (a)")
+        assert findings(shell, sqlite_at(tmp_path / "positions.db"))[0][0] == "ok"
+        assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
+
+
 def test_a_mirror_that_is_not_set_costs_nothing(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_thread(*_: object) -> None:
         raise AssertionError("a thread for a mirror that there is not")
@@ -222,6 +256,10 @@ def test_one_sql_query_shows_a_whole_fleet(shell: Shell, tmp_path: Path) -> None
         ("host=h dbname=fleet password=Zq7planted", "unsupported_scheme", "write postgresql://HOST/DATABASE"),
         ("postgresql+asyncpg://host/fleet", "unsupported_scheme", "a database is sqlite:////PATH or postgresql://"),
         ("postgresql:user:Zq7planted@host/fleet", "unsupported_scheme", "the mirror postgresql:… cannot be opened"),
+        ("postgresql://user:Zq@7planted@host/fleet", "usage", "%40 for an @ in a name or a password"),
+        ("postgresql://user:Zq@7planted:x@host/fleet", "usage", "%40 for an @ in a name or a password"),
+        ("postgresql://user:Zq7planted@a:1,b:2/fleet", "usage", "several hosts are postgresql:///DATABASE?host="),
+        ("postgresql://user:Zq7planted@host:port/fleet", "usage", "is not the URI of a database"),
         ("s3://user:Zq7planted@bucket/x", "usage", "do not put credentials into a URI"),
     ],
 )
@@ -247,3 +285,38 @@ def test_a_missing_package_names_what_to_install(
     said = shell.run("--set", f"checkpoint.mirror={scheme.format(shell.folder)}")
     assert (said.code, said.kind) == (2, "usage")
     assert f"needs the package {package}: pip install 'blizzard-delta[mirror-sql]'" in said.last["error"]
+
+
+# Targets
+
+
+def test_each_target_has_positions_of_its_own(shell: Shell, mirror: MirrorUnderTest) -> None:
+    targets = Targets(shell.folder, {"first": {}})
+    for number in (0, 1):
+        source(shell, number)
+        assert shell("run", *targets.words(*mirror.words)).code == 0
+    targets.own["second"] = {"where": "id < 3"}
+    said = shell("run", *targets.words(*mirror.words))
+    assert said.code == 0, said.text
+    found = {v.series.table: (v.series.pipeline, v.series.table_id, v.sequence) for v in mirror.stored.newest_of_each()}
+    assert found == {
+        show_uri(str(targets.table(name))): ("p", targets.table_id(name), targets.sequence(name))
+        for name in targets.own
+    }
+    assert targets.sequence("first") > targets.sequence("second") > 0
+    for name in targets.own:
+        where = ["--table", str(targets.table(name)), "--pipeline", "p", "--from-mirror", mirror.uri, *mirror.access]
+        assert shell("checkpoint", "import", *where, "--replace").code == 0
+    source(shell, 2)
+    assert shell("run", *targets.words(*mirror.words)).code == 0
+    assert (sorted(targets.ids("first")), sorted(targets.ids("second"))) == (list(range(9)), [0, 1, 2])
+
+
+@pytest.mark.parametrize("place", ["second", "second_quarantine"])
+def test_a_mirror_is_in_the_folder_of_no_target(shell: Shell, place: str) -> None:
+    targets = Targets(shell.folder, {"first": {}, "second": {}})
+    source(shell, 0)
+    said = shell("run", *targets.words("--set", f"checkpoint.mirror={shell.folder / place / 'mirror'}"))
+    assert (said.code, said.kind) == (2, "usage")
+    assert "a VACUUM of the" in said.last["error"]
+    assert not targets.table("first").exists()
