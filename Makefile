@@ -23,6 +23,7 @@ SPARK35_TESTS := tests/spark/test_ingest.py tests/spark/test_submit.py tests/spa
 
 # What pip takes without constraints: the newest of everything that pyproject.toml allows, and the tests that run on it.
 NEWEST       := .venv-newest
+PACKAGE      := $(shell find blizzard -name target -prune -o -type f ! -name '*.pyc' ! -name '*.so' -print)
 NEWEST_TESTS := tests/jobs/installed.py tests/spark/test_submit.py
 
 # Servers for the tests against object storage, built by Go. The stamps have the version in their name: a new version
@@ -202,7 +203,8 @@ test-newest: java $(NEWEST)/.ready ## Install blizzard as a user does, without p
 	$(NEWEST)/bin/python -m pytest $(AT_ONCE) $(NEWEST_TESTS)
 
 # A plain `pip install .`: no pins, no development tools, nothing from this tree. Then what the tests themselves need.
-$(NEWEST)/.ready: pyproject.toml conf/constraints.txt $(SOURCES) | setup
+# It is a copy, so every file of the package makes it old.
+$(NEWEST)/.ready: pyproject.toml conf/constraints.txt $(SOURCES) $(PACKAGE) | setup
 	@rm -rf $(NEWEST) build
 	@$(INSTALL) $(NEWEST) .
 	@$(INSTALL) $(NEWEST) pytest pytest-xdist hypothesis

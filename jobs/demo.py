@@ -14,9 +14,9 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -48,7 +48,7 @@ def main() -> int:
 
     _tell("""3. The same command again. The position is in the Delta log, in the same commit as the records, so it goes
         on exactly there.""")
-    _command(_RUN, of="stderr")
+    _command(_RUN, prints=False)
 
     _tell("4. The line that was cut off is in a table beside the target, with its bytes and the reason.")
     _command(f"blizzard dlq list --table {_TABLE}")
@@ -64,29 +64,31 @@ def main() -> int:
 
 def _run_and_kill() -> None:
     """A real driver; it is killed when its next batch is being written after a commit."""
-    _show_command(_RUN)
-    driver = subprocess.Popen(shlex.split(_RUN), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    assert driver.stderr is not None
-    is_killed = threading.Event()
-    threading.Thread(target=_relay, args=(driver.stderr, is_killed), daemon=True).start()
-    deadline = time.monotonic() + _PATIENCE_S
-    while not (_version() >= 1 and _unfinished()):
-        if driver.poll() is not None or time.monotonic() > deadline:
-            driver.kill()
-            sys.exit("demo: the driver ended before it could be killed")
-        time.sleep(0.002)
-    is_killed.set()
-    _show_command(f"kill -9 {driver.pid}")
-    os.kill(driver.pid, signal.SIGKILL)
-    driver.wait()
+    with _started(_RUN, prints=False) as driver:
+        deadline = time.monotonic() + _PATIENCE_S
+        while not (_version() >= 1 and _unfinished()):
+            if driver.poll() is not None:
+                sys.exit("demo: the driver ended before it could be killed")
+            if time.monotonic() > deadline:
+                sys.exit(f"demo: the driver has not written a second batch after {_PATIENCE_S} s")
+            time.sleep(0.002)
+        os.kill(driver.pid, signal.SIGKILL)
+        driver.wait()
+    if sys.stderr.isatty():
+        sys.stderr.write("\n")  # nobody takes away the bar of who was killed
+    _tell_command(f"kill -9 {driver.pid}")
 
 
-def _relay(lines: Iterable[str], is_killed: threading.Event) -> None:
-    for line in lines:
-        # What a dying JVM says is of no use. It is read on, so that it can end.
-        if line.strip() and not is_killed.is_set():
-            sys.stdout.write(f"  {line}")
-            sys.stdout.flush()
+@contextmanager
+def _started(command: str, *, prints: bool = True) -> Iterator[subprocess.Popen[str]]:
+    """It has this terminal, so that what it says and its bar are seen while it works. Nothing of it is left running."""
+    _tell_command(command)
+    stdout = None if prints else subprocess.DEVNULL
+    with subprocess.Popen(shlex.split(command), stdout=stdout, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def _version() -> int:
@@ -112,12 +114,9 @@ def _count() -> int:
     return int(DeltaTable(_TABLE).count())
 
 
-def _command(command: str, *, of: str = "stdout") -> None:
-    """Shows the command and what it says, on one of its two outputs."""
-    _show_command(command)
-    stdout, stderr = (subprocess.PIPE, None) if of == "stdout" else (subprocess.DEVNULL, subprocess.PIPE)
-    with subprocess.Popen(shlex.split(command), stdout=stdout, stderr=stderr, text=True) as process:
-        _relay(process.stdout or process.stderr or (), threading.Event())
+def _command(command: str, *, prints: bool = True) -> None:
+    with _started(command, prints=prints) as process:
+        process.wait()
     if process.returncode:
         sys.exit(f"demo: {command} exited with {process.returncode}")
 
@@ -138,7 +137,7 @@ def _prove() -> int:
     return 0 if is_exact else 1
 
 
-def _show_command(command: str) -> None:
+def _tell_command(command: str) -> None:
     sys.stdout.write(f"$ {command}\n")
     sys.stdout.flush()
 
@@ -149,4 +148,7 @@ def _tell(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("demo: stopped")

@@ -26,6 +26,7 @@ _CONSTRAINTS = _ROOT / "conf" / "constraints.txt"
 _SILENCE_S = 10
 # What uv says line by line is a list of every package. These lines tell how far it is.
 _WORTH_SHOWING = ("Resolved", "Downloading pyspark", "Building", "Built", "Prepared", "Installed")
+_NO_PIP = "On Debian and Ubuntu: apt-get install python3-venv. Or choose another one: make PYTHON=python3.12 ..."
 _STARTED = time.monotonic()
 
 
@@ -33,10 +34,15 @@ def main(folder: Path, arguments: Sequence[str]) -> int:
     python = folder / "bin" / "python"
     if not (folder / "bin" / "pip").exists():
         _say(f"an environment with its own packages: {folder}")
-        venv.create(folder, with_pip=True)
+        try:
+            venv.create(folder, with_pip=True)
+        except subprocess.CalledProcessError:
+            sys.stderr.write(f"{sys.executable} cannot make an environment with pip. {_NO_PIP}\n")
+            return 1
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    if uv := _find_uv(folder, pip):
-        _say(f"into {folder}: {' '.join(arguments)}")
+    uv = _find_uv(folder, pip)
+    _say(f"into {folder}: {' '.join(arguments)}")
+    if uv:
         install = [uv, "pip", "install", "--python", str(python), *arguments]
         if "-c" in arguments and _run([*install, "--offline"])[0] == 0:
             return 0
@@ -57,6 +63,7 @@ def _find_uv(folder: Path, pip: Sequence[str]) -> str | None:
             return str(found)
     if on_path := shutil.which("uv"):
         return on_path
+    _say("uv, which installs the rest")
     code, _ = _run([*pip, "--constraint", str(_CONSTRAINTS), "uv"])
     return str(folder / "bin" / "uv") if code == 0 else None
 
@@ -64,6 +71,7 @@ def _find_uv(folder: Path, pip: Sequence[str]) -> str | None:
 def _run(command: Sequence[str]) -> tuple[int, list[str]]:
     """Its exit code and all that it said."""
     said: list[str] = []
+    doing = ""
     lines: queue.Queue[str | None] = queue.Queue()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
@@ -72,13 +80,16 @@ def _run(command: Sequence[str]) -> tuple[int, list[str]]:
             try:
                 line = lines.get(timeout=_SILENCE_S)
             except queue.Empty:
-                _say("…")
+                _say(f"… {doing}".rstrip())
                 continue
             if line is None:
                 break
             said.append(line)
             if line.strip().startswith(_WORTH_SHOWING):
-                _say(line.strip().replace(_ROOT.as_uri(), "."))
+                doing = line.strip().replace(_ROOT.as_uri(), ".")
+                if doing.startswith("Building blizzard-delta") and shutil.which("cargo"):
+                    doing += ", and its native parser with cargo"
+                _say(doing)
     return process.returncode, said
 
 
@@ -94,4 +105,7 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
+    try:
+        sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
+    except KeyboardInterrupt:
+        sys.exit("stopped; the same make goes on from here")

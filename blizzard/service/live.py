@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from blizzard.core.events import Committed, Ended, Event, Ingested, OfTarget, Planned, Reading
+from blizzard.core.events import Committed, Discovered, Ended, Event, Ingested, OfTarget, Planned, Reading
 from blizzard.core.lists import count
 from blizzard.service.progress import JsonProgress, Seen, TerminalProgress
 from blizzard.text.streams import put_status
@@ -93,6 +93,7 @@ class LiveProgress(TerminalProgress):
         self._now_s, self._started_s = now_s, now_s()
         self._what = ""  # what it does, while it does not read
         self._batch: LiveBatch | None = None
+        self._share = 0.0  # of the bar
         self._changing = threading.Lock()
         self._ended = threading.Event()
         self._ticks: threading.Thread | None = None
@@ -116,6 +117,8 @@ class LiveProgress(TerminalProgress):
                 self._batch.take(event, self._now_s())
             case Ingested() if self._batch is not None:
                 self._batch.is_read = True
+            case Discovered():
+                self._share = 0.0
             case Ended():
                 self._batch, self._what = None, ""
             case _:
@@ -157,6 +160,8 @@ class LiveProgress(TerminalProgress):
         before, after = f"batch {self._batch.number}  ", "  ".join([*parts[:3], elapsed, *parts[3:]])
         if share is None:
             return f"{before}{after}"[:columns]
+        # Tasks read ahead, and what no commit has counted yet is missing for a moment: then the bar waits.
+        self._share = share = max(share, self._share)
         after = f" {share:4.0%}  {after}"
         room = min(_BAR_COLUMNS, max(_SMALLEST_BAR, columns - len(before) - len(after)))
         done, rest = bar_of(share, room, has_blocks=can_show(sys.stderr, "█░"))

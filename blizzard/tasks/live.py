@@ -57,7 +57,7 @@ class Telling:
 
     def begin(self) -> None:
         """An attempt begins: everything is read again."""
-        self._files = self._passed_bytes = self._records = self._json_bytes = 0
+        self._files = self._passed_bytes = self._current_bytes = self._records = self._json_bytes = 0
 
     def take(self, block: Block, stream: DecodedStream) -> None:
         """This block of the current file is read."""
@@ -65,19 +65,23 @@ class Telling:
             return
         self._records += block.lines
         self._json_bytes += len(block.data)
+        self._current_bytes = stream.stored_bytes
         now = time.monotonic()
         if now >= self._next_s:
             self._next_s = now + _EVERY_S
-            self._send(self._passed_bytes + stream.stored_bytes)
+            self._send()
 
-    def end_file(self, piece: Slice) -> None:
-        self._files += 1
-        self._passed_bytes += piece.size_bytes
+    def end_file(self, piece: Slice, *, finished: bool) -> None:
+        """Not `finished`: the rest is for another batch, or cannot be read."""
+        self._files += finished
+        self._passed_bytes += piece.size_bytes if finished else self._current_bytes
+        self._current_bytes = 0
 
-    def _send(self, stored_bytes: int) -> None:
+    def _send(self) -> None:
         to = self._to
         if to is None:
             return
+        stored_bytes = self._passed_bytes + self._current_bytes
         told = _FORM.pack(to.key, self._slot, self._files, stored_bytes, self._records, self._json_bytes)
         try:
             if self._socket is None:
@@ -88,6 +92,6 @@ class Telling:
             self._to = None  # the driver is not there, or the system has no socket to give
 
     def close(self) -> None:
-        self._send(self._passed_bytes)
+        self._send()
         if self._socket is not None:
             self._socket.close()

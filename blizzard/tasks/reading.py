@@ -168,8 +168,7 @@ class Reading:
             self._end(place)
 
     def _end(self, place: _Place) -> None:
-        if place.is_finished:
-            self._telling.end_file(place.piece)
+        self._telling.end_file(place.piece, finished=place.is_finished)
         for taker in place.takers:
             if taker.wants(place.piece):
                 taker.end(place.piece, place.reached, finished=place.is_finished)
@@ -180,6 +179,7 @@ class Reading:
         must_repeat = [taker.cannot_read(broken) for taker in asking]
         if any(must_repeat):
             raise broken
+        self._telling.end_file(place.piece, finished=False)
 
     def _blocks(
         self, stream: DecodedStream, place: _Place

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -21,3 +22,15 @@ EXTRAS = {name: [Requirement(each) for each in asked] for name, asked in PROJECT
 def pins(name: str = "constraints.txt") -> list[Requirement]:
     lines = (ROOT / "conf" / name).read_text().splitlines()
     return [Requirement(line) for line in lines if line and not line.startswith("#")]
+
+
+def texts_of_the_project() -> dict[str, str]:
+    """By name, every file that git has and that is text: documents, notebooks, code, units, scripts."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    found = {}
+    for name in filter(None, listed.split("\0")):
+        try:
+            found[name] = (ROOT / name).read_text()
+        except (FileNotFoundError, UnicodeDecodeError):
+            continue
+    return found

@@ -75,3 +75,13 @@ def test_a_python_that_is_too_old_gets_one_line(tmp_path: Path) -> None:
 
 def test_this_python_is_taken() -> None:
     assert make("python") == (0, [])
+
+
+def test_a_change_of_the_package_makes_the_copy_of_test_newest_old() -> None:
+    """It is no editable installation: without this it would test what was installed once."""
+    code, said = make("--dry-run", "--print-data-base", "help")
+    assert code == 0
+    (rule,) = [line for line in said if line.startswith(".venv-newest/.ready:")]
+    needs = rule.split()
+    assert {"pyproject.toml", "blizzard/errors.py", "blizzard/native/__init__.py"} <= set(needs)
+    assert [name for name in needs if name.endswith((".so", ".pyc")) or "/target/" in name] == []

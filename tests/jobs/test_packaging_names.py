@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-import subprocess
 from pathlib import Path
 
 from blizzard import __version__
+from tests.jobs.project import texts_of_the_project
 
 ROOT = Path(__file__).parents[2]
 PROJECT = (ROOT / "pyproject.toml").read_text()
 CRATE = (ROOT / "blizzard/native/Cargo.toml").read_text()
+# Tests that hold wrong lines on purpose, and what was once true.
+OWN_EXAMPLES = ("tests/jobs/test_packaging_names.py", "tests/jobs/test_requirements.py", "CHANGELOG.md")
 # As pip, a requirement, a wheel and a service would take it.
-# Tests that hold wrong lines on purpose.
-OWN_EXAMPLES = (Path(__file__), Path(__file__).with_name("test_requirements.py"))
 OTHER_NAME = re.compile(r"""pip install (?:--?[\w-]+ )*['"]?blizzard(?![-_]delta)|blizzard(\[\w|==|-[\w…*.]+\.whl)""")
 
 
@@ -30,18 +30,9 @@ def test_the_package_is_called_blizzard_delta() -> None:
 
 def test_no_file_asks_for_the_package_of_another_project() -> None:
     """`blizzard` on PyPI is somebody else's."""
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    kinds = (".py", ".md", ".toml", ".yml", ".json", ".txt")
-    files = [ROOT / name for name in listed.splitlines() if name.endswith(kinds)]
-    assert len(files) > 300
-    named = {
-        f"{path.relative_to(ROOT)}: {found[0]}"
-        for path in files
-        if path not in (*OWN_EXAMPLES, ROOT / "CHANGELOG.md") and path.exists()
-        for found in [OTHER_NAME.search(path.read_text())]
-        if found
-    }
-    assert named == set()
+    texts = {name: text for name, text in texts_of_the_project().items() if name not in OWN_EXAMPLES}
+    assert len(texts) > 300
+    assert {f"{name}: {found[0]}" for name, text in texts.items() if (found := OTHER_NAME.search(text))} == set()
 
 
 def test_another_name_would_be_found() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 
 import pytest
 from packaging.requirements import InvalidRequirement, Requirement
@@ -13,7 +12,7 @@ from packaging.version import Version
 
 from blizzard.operate import doctor
 from blizzard.store import objects
-from tests.jobs.project import EXTRAS, REQUIREMENTS, ROOT, pins
+from tests.jobs.project import EXTRAS, REQUIREMENTS, pins, texts_of_the_project
 
 # Versions of these are dates: no number says what breaks.
 DATED = {"s3fs", "gcsfs", "adlfs"}
@@ -29,7 +28,7 @@ KNOWN = {
 }
 # What follows `pip install` in a shell: options, quoted and bare words. A document goes on after it, with a space too.
 WORD = r"""'[^' \n{}]*'|[^\s'"`,;|()#]+"""
-COMMAND = re.compile(rf"(?:pip install|installed_by\(\")((?: *(?:{WORD}))*)")
+COMMAND = re.compile(rf"(?:pip3? install\b|installed_by\(\")((?: *(?:{WORD}))*)")
 WITH_A_VALUE = ("-c", "-e", "-r", "--python", "--constraint")
 
 
@@ -93,19 +92,14 @@ def is_known(word: str) -> bool:
 
 
 def test_every_pip_install_names_what_exists() -> None:
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    paths = [
-        ROOT / name for name in listed.splitlines() if name.endswith((".py", ".md", ".txt", ".yml", ".json", ".toml"))
-    ]
     texts = {
-        path: path.read_text()
-        for path in paths
-        if path.exists() and path.name != "CHANGELOG.md" and not path.is_relative_to(ROOT / "tests")
+        name: text
+        for name, text in texts_of_the_project().items()
+        if name.split("/")[0] not in ("CHANGELOG.md", "tests")
     }
     commands = [found for text in texts.values() for found in COMMAND.findall(text) if found.strip()]
     assert len(commands) > 20
-    wrong = {str(path.relative_to(ROOT)): bad for path, text in texts.items() if (bad := named_in(text))}
-    assert wrong == {}
+    assert {name: bad for name, text in texts.items() if (bad := named_in(text))} == {}
 
 
 def test_what_messages_put_together_exists_too() -> None:

@@ -103,6 +103,30 @@ def test_each_file_of_the_source_counts_once_and_the_slowest_target_is_the_measu
     progress.close()
 
 
+def test_the_bar_never_goes_back_before_the_source_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task has read ahead in a file of which the batch holds only the beginning; or the next batch is read while this
+    one is committed."""
+    terminal = open_terminal(monkeypatch)
+    progress = LiveProgress(Clock())
+
+    def shown(stored_bytes: int) -> str:
+        progress.see(reading(records=1, stored_bytes=stored_bytes))
+        progress.draw()
+        return last_line(terminal)
+
+    progress.see(Discovered(backlog_files=4, backlog_bytes=1_000))
+    progress.see(Planned(plan=PLAN, sequence=1))
+    assert " 50%  " in shown(500)
+    assert " 50%  " in shown(250)
+    progress.see(Planned(plan=PLAN, sequence=2))
+    assert " 50%  " in shown(10)
+    assert " 51%  " in shown(510)
+    progress.see(Discovered(backlog_files=4, backlog_bytes=1_000))
+    progress.see(Planned(plan=PLAN, sequence=3))
+    assert "  1%  " in shown(10)
+    progress.close()
+
+
 def test_a_narrow_terminal_gets_no_second_line(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = open_terminal(monkeypatch)
     monkeypatch.setattr("blizzard.service.live.columns_of", lambda _: 40)

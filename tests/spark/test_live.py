@@ -17,14 +17,16 @@ from tests.ingesting import line
 from tests.tasks.specs import make_spec
 
 
-def run(folder: Path, tells: LiveAddress | None) -> int:
+def run(folder: Path, tells: LiveAddress | None, *, max_records: int | None = None) -> int:
     """A task over two files, of three records together. Returns the rows that it reports."""
     slices = []
     for name, content in {"a": line(0) + line(1), "b": line(2)}.items():
         (folder / name).write_bytes(content)
         info = (folder / name).stat()
         slices.append(Slice(path=name, size_bytes=info.st_size, etag=str(info.st_mtime_ns), from_record=0))
-    plan = TaskPlan(slot=3, slices=tuple(slices), budget=Budget(output_bytes=1 << 30, max_records=None, seconds=None))
+    plan = TaskPlan(
+        slot=3, slices=tuple(slices), budget=Budget(output_bytes=1 << 30, max_records=max_records, seconds=None)
+    )
     spec = make_spec(folder, compression="none", table_root=str(folder))
     ticket, wanted = BatchTicket(sequence=1, planned_ms=0, table_id="t"), {piece.path: 0 for piece in slices}
     report = run_shared_task({"": spec}, plan, {"": wanted}, {"": ticket}, tells=tells)[""]
@@ -43,6 +45,16 @@ def test_a_task_tells_how_far_it_is(tmp_path: Path) -> None:
     size = sum((tmp_path / name).stat().st_size for name in "ab")
     assert (told.is_told, told.records, told.files) == (True, 3, 2)
     assert (told.stored_bytes, told.json_bytes) == (size, size)
+    reports.close()
+
+
+def test_the_part_of_a_file_that_was_read_still_counts_when_the_task_has_ended(tmp_path: Path) -> None:
+    """With what is left for the next batch. A bar would go back if it did not."""
+    reports = LiveReports(tasks=1, on_driver=True, ended_tasks=lambda: None)
+    assert run(tmp_path, reports.address, max_records=1) == 1
+    told = reports.look()
+    assert (told.records, told.files) == (1, 0)
+    assert told.stored_bytes == (tmp_path / "a").stat().st_size  # a buffer holds all of so small a file
     reports.close()
 
 
