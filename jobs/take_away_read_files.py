@@ -43,26 +43,51 @@ def main(arguments: list[str] | None = None) -> int:
 
 def take_away(source: str, archive: str, read: set[str], *, really: bool) -> None:
     fs, root = fsspec.url_to_fs(source)
-    target = fsspec.url_to_fs(archive)[1].rstrip("/")
-    root = root.rstrip("/")
+    other, target = fsspec.url_to_fs(archive)
+    root, target = root.rstrip("/"), target.rstrip("/")
+    if type(other) is not type(fs):
+        raise CannotGoOn(f"{archive} is not in the store of {source}: files are moved within one store")
     if f"{target}/".startswith(f"{root}/"):
         raise CannotGoOn(f"{archive} is inside of {source}: the files would be read again")
     read = {_plain(fs, path) for path in read}
-    there = [path for path in fs.find(root) if _plain(fs, path) in read]
-    rest = len(fs.find(root)) - len(there)
+    sizes = {path: info["size"] for path, info in fs.find(root, detail=True).items()}
+    there = {path: target + path[len(root) :] for path in sizes if _plain(fs, path) in read}
+    rest, gone = sizes.keys() - there, sorted(read - {_plain(fs, path) for path in there})
     if not there and rest:
         raise CannotGoOn(
             f"none of the {len(read)} files that were read is in {source}. If they are gone already, go on without this"
             f" step. Else give the folder that the other program reads; it has read for example {min(read, default='')}"
         )
+    _check_names(gone, {_plain(fs, path) for path in rest})
+    _check_archive({new: sizes[path] for path, new in there.items()}, fs.find(target, detail=True))
     verb = "moving" if really else "would move"
-    sys.stdout.write(f"{verb} {len(there)} files that were read to {archive}; {rest} stay\n")
-    for path in there if really else ():
-        new = target + path[len(root) :]
+    sys.stdout.write(f"{verb} {len(there)} of {len(sizes)} files to {archive}: those that were read\n")
+    if gone:
+        sys.stdout.write(
+            f"{len(gone)} that were read are not in {source}, for example {gone[0]}. Right if somebody has deleted or"
+            f" moved them. If they are there under another spelling, stop: they would be read a second time\n"
+        )
+    for path, new in there.items() if really else ():
         fs.makedirs(new.rsplit("/", 1)[0], exist_ok=True)
         fs.mv(path, new)  # in a store: copied, then deleted
     if not really:
         sys.stdout.write("nothing was moved: --yes does it\n")
+
+
+def _check_names(gone: list[str], rest: set[str]) -> None:
+    """What is not recognised is read again, so a list that spells names in another way is refused."""
+    for path in gone:
+        if unquote(path) != path and unquote(path) in rest:
+            raise CannotGoOn(
+                f"{path} is not there, and {unquote(path)} is: the list has names as in a URL. Write them as they are"
+            )
+
+
+def _check_archive(moved: dict[str, int], archive: dict[str, Any]) -> None:
+    """A file of the same size is a copy that a crash has left."""
+    for new, size in moved.items():
+        if new in archive and archive[new]["size"] != size:
+            raise CannotGoOn(f"{new} is there already and has another size. Give another folder than this archive")
 
 
 def _plain(fs: Any, path: str) -> str:

@@ -164,8 +164,14 @@ def _held_back(held: Mapping[str, str], marks: Marks) -> dict[str, str]:
     for path, why in sorted(named, key=lambda item: (item[1] not in GIVEN_UP, item[0])):
         room -= entry_bytes(path) + _REASON_BYTES
         if room > 0 or why in GIVEN_UP:
-            kept[path] = why.encode()[:_REASON_BYTES].decode(errors="ignore")
+            kept[path] = _cut(why)
     return kept
+
+
+def _cut(why: str) -> str:
+    """A reason that was cut says so."""
+    whole = why.encode()
+    return why if len(whole) <= _REASON_BYTES else whole[: _REASON_BYTES - 3].decode(errors="ignore") + "…"
 
 
 def renewed_position(previous: Position, *, batch_id: str, now_ms: int) -> Position:

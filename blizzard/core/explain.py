@@ -18,6 +18,7 @@ from blizzard.core.log import (
 from blizzard.core.moments import moment_text
 from blizzard.core.paths import WORDS
 from blizzard.core.pause import describe_pause
+from blizzard.core.position import Position
 from blizzard.core.recover import ADOPTED, Fresh, Recovery, Resume
 from blizzard.core.refuse import Refuse, describe_position
 
@@ -83,7 +84,6 @@ def _since(facts: TableFacts, newest: CommitFacts) -> str:
 def _decision(recovery: Recovery) -> str:
     match recovery:
         case Resume(position=position, path=path):
-            in_progress = len(position.marks.in_progress)
             reads = (
                 ""
                 if position.paused is None
@@ -92,7 +92,7 @@ def _decision(recovery: Recovery) -> str:
             )
             return (
                 f"Decision: resume at sequence {position.sequence + 1} from {WORDS[path].found_in}; mark"
-                f" {position.marks.last_committed_file or 'none'}, {count(in_progress, 'file')} in progress.{reads}"
+                f" {position.marks.last_committed_file or 'none'}, {_unfinished(position)}.{reads}"
             )
         case Fresh(start_from=start_from, marks=marks, since_ms=since_ms):
             if start_from == ADOPTED:
@@ -103,3 +103,10 @@ def _decision(recovery: Recovery) -> str:
             return f"Decision: begin {'at the first file' if mark is None else f'after the file {mark}'}."
         case Refuse(kind=kind, message=message):
             return f"Decision: refuse ({kind}). {message}"
+
+
+def _unfinished(position: Position) -> str:
+    """A file of which nothing was read yet is not in progress: it is named because it is held back."""
+    named, held = position.marks.in_progress, position.seen.held_back
+    waiting = sum(1 for path, read in named.items() if not read.records and path in held)
+    return f"{count(len(named) - waiting, 'file')} in progress" + (f", {waiting:,} held back" if waiting else "")

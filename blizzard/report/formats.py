@@ -54,7 +54,9 @@ def ago(seconds: float) -> str:
 
 
 def rate(per_second: float) -> str:
-    """Per second; or per minute, hour or day, if it would be less than 1."""
+    """Per second; or per minute, hour or day, if it would be less than 1. Nothing at all is 0 per second."""
+    if not per_second:
+        return "0/s"
     for unit, length in (("s", 1), ("min", 60), ("h", 3_600)):
         if per_second * length >= 1:
             return f"{count(float(_short(per_second * length).replace(',', '')))}/{unit}"

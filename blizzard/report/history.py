@@ -80,6 +80,7 @@ class _Drawing:
             for i, row in enumerate(rows)
         ]
         is_known = all(row.version in timing.work for row in rows if row.records)
+        first = "; that of the first one is the time it worked" if rows[0].version in timing.work else ""
         newest = ""
         if lag_s is not None:
             columns.append(_now(lag_s, min(lag_s, 2 * longest) if longest else lag_s))
@@ -88,7 +89,7 @@ class _Drawing:
         words = self._words(
             "lag",
             "Time per commit",
-            f"One bar is one commit. Its height is the time since the commit before it{newest}.",
+            f"One bar is one commit. Its height is the time since the commit before it{first}{newest}.",
             f"At most {formats.duration(longest)}.",
             unit="time",
             series={

@@ -219,8 +219,9 @@ HELD: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "nothing": ({}, {}),
     "a named file": ({"u": "unreadable: x"}, {"u": "unreadable: x"}),
     "a file that is not named": ({"x": "young"}, {}),
-    "a long reason is cut": ({"u": "x" * 200}, {"u": "x" * 80}),
-    "not within a letter": ({"u": "x" * 79 + "ü"}, {"u": "x" * 79}),
+    "a reason that just fits": ({"u": "x" * 78 + "ü"}, {"u": "x" * 78 + "ü"}),
+    "a long reason is cut, and says so": ({"u": "x" * 200}, {"u": "x" * 77 + "…"}),
+    "not within a letter": ({"u": "x" * 76 + "ü" * 3}, {"u": "x" * 76 + "…"}),
     "however many others there are": (
         {f"k{i:05d}": "young" for i in range(5000)} | {"u": "unreadable: x", "v": "late"},
         {"u": "unreadable: x", "v": "late"},

@@ -11,7 +11,7 @@ from blizzard.core.explain import explain_recovery
 from blizzard.core.kinds import Kind
 from blizzard.core.log import CheckpointFacts, CommitFacts, TableFacts, Txn
 from blizzard.core.paths import Path
-from blizzard.core.position import Marks, RecordsRead
+from blizzard.core.position import Marks, RecordsRead, Seen
 from blizzard.core.recover import Fresh, Recovery, Resume
 from blizzard.core.refuse import Refuse
 from tests.core.logs import DAMAGED, facts, fence, ledger_of, own, payload
@@ -129,6 +129,7 @@ def test_nothing_more_is_said(known: TableFacts, sentences: int) -> None:
 
 
 UNMARKED = example(marks=Marks(files={"a": RecordsRead(records=1), "b": RecordsRead(records=0)}))
+HELD = replace(UNMARKED, seen=Seen(held_back={"a": "other_kind: x", "b": "other_kind: x"}))
 
 DECISIONS: dict[str, tuple[Recovery, str]] = {
     "resume from the log": (
@@ -138,6 +139,11 @@ DECISIONS: dict[str, tuple[Recovery, str]] = {
     "resume without a mark": (
         Resume(position=UNMARKED, version=4),
         "Decision: resume at sequence 8 from the newest commit of the pipeline; mark none, 2 files in progress.",
+    ),
+    "a file that is held back before it was begun is not in progress": (
+        Resume(position=HELD, version=4),
+        "Decision: resume at sequence 8 from the newest commit of the pipeline; mark none, 1 file in progress, 1 held"
+        " back.",
     ),
     "resume from a Delta checkpoint": (
         Resume(position=EXAMPLE, version=4, path=Path.DELTA_CHECKPOINT),

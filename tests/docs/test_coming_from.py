@@ -22,21 +22,22 @@ def words(text: str) -> set[str]:
     return set(text.split())
 
 
-# Databricks' "Auto Loader options", published 2026-03-16.
+# Databricks' "Auto Loader options", published 2026-03-16, and what was added to it until 2026-09.
 CLOUD_FILES = words(
     """
     allowOverwrites backfillInterval cleanSource cleanSource.retentionDuration cleanSource.moveDestination
     format includeExistingFiles inferColumnTypes maxBytesPerTrigger maxFileAge maxFilesPerTrigger
     partitionColumns schemaEvolutionMode schemaHints schemaLocation useStrictGlobber validateOptions
-    useIncrementalListing fetchParallelism pathRewrites resourceTag useManagedFileEvents useNotifications region
-    restrictNotificationSetupToSameAWSAccountId queueUrl awsAccessKey awsSecretKey roleArn roleExternalId
+    useIncrementalListing fetchParallelism pathRewrites resourceTag useManagedFileEvents useNotifications listOnStart
+    region     restrictNotificationSetupToSameAWSAccountId queueUrl awsAccessKey awsSecretKey roleArn roleExternalId
     roleSessionName stsEndpoint resourceGroup subscriptionId clientId clientSecret connectionString tenantId
     queueName projectId client clientEmail privateKey privateKeyId subscription
     """
 )
 OF_FILES = words(
     """
-    ignoreCorruptFiles ignoreMissingFiles modifiedAfter modifiedBefore pathGlobFilter fileNamePattern
+    ignoreCorruptFiles ignoredPathSegmentRegex ignoreMissingFiles modifiedAfter modifiedBefore pathGlobFilter
+    fileNamePattern
     recursiveFileLookup
     """
 )
@@ -46,6 +47,7 @@ OF_JSON = words(
     allowSingleQuotes allowUnquotedControlChars allowUnquotedFieldNames badRecordsPath columnNameOfCorruptRecord
     dateFormat dropFieldIfAllNull encoding charset inferTimestamp lineSep locale mode multiLine prefersDecimal
     primitivesAsString readerCaseSensitive rescuedDataColumn singleVariantColumn timestampFormat timeZone
+    alternateVariantEncoding maxNestingDepth maxNumLen maxStringLen timestampNTZFormat upgradeExceptionAsBadRecord
     """
 )
 # org.apache.spark.sql.execution.streaming.FileStreamOptions of Spark 4.1, which no function lists.
@@ -53,6 +55,22 @@ OF_FILE_STREAMS = words(
     """
     path maxFilesPerTrigger maxBytesPerTrigger latestFirst fileNameOnly maxFileAge maxCachedFiles
     discardCachedInputRatio cleanSource sourceArchiveDir
+    """
+)
+
+# JSONOptions reads them, and does not list them with the others.
+OF_THE_PARSER = words("maxNestingDepth maxNumLen maxStringLen")
+# "COPY INTO" of Databricks; "COPY INTO <table>", with the JSON format, and "CREATE PIPE" of Snowflake.
+OF_COPY_INTO = words(
+    """
+    FILEFORMAT FILES PATTERN FORMAT_OPTIONS COPY_OPTIONS VALIDATE CREDENTIAL ENCRYPTION
+    STORAGE_INTEGRATION CREDENTIALS FILE_FORMAT FORMAT_NAME TYPE VALIDATION_MODE
+    CLUSTER_AT_INGEST_TIME ENFORCE_LENGTH FILE_PROCESSOR FORCE INCLUDE_METADATA LOAD_MODE LOAD_UNCERTAIN_FILES
+    MATCH_BY_COLUMN_NAME ON_ERROR PURGE RETURN_FAILED_ONLY SIZE_LIMIT TRUNCATECOLUMNS ENABLE_SCHEMA_EVOLUTION
+    COMPRESSION DATE_FORMAT TIME_FORMAT TIMESTAMP_FORMAT BINARY_FORMAT TRIM_SPACE MULTI_LINE NULL_IF FILE_EXTENSION
+    ENABLE_OCTAL ALLOW_DUPLICATE STRIP_OUTER_ARRAY STRIP_NULL_VALUES REPLACE_INVALID_CHARACTERS IGNORE_UTF8_ERRORS
+    SKIP_BYTE_ORDER_MARK
+    AUTO_INGEST ERROR_INTEGRATION AWS_SNS_TOPIC INTEGRATION COMMENT PIPE_EXECUTION_PAUSED REFRESH
     """
 )
 
@@ -119,7 +137,12 @@ def test_every_option_of_auto_loader_has_an_answer() -> None:
 
 
 def test_every_option_of_the_file_source_has_an_answer() -> None:
-    assert OF_FILE_STREAMS - theirs("from-structured-streaming.md") == set()
+    assert (OF_FILE_STREAMS | OF_THE_PARSER) - theirs("from-structured-streaming.md") == set()
+
+
+def test_every_option_of_copy_into_and_of_pipes_has_an_answer() -> None:
+    rows = " ".join(re.findall(r"^\| (.+?) \|", text_of("from-copy-into.md"), re.M))
+    assert OF_COPY_INTO - set(re.findall(r"\w+", rows)) == set()
 
 
 @pytest.mark.spark

@@ -1,4 +1,5 @@
-"""The comparison has the numbers of the committed results and no others. A failure shows the text for the page."""
+"""The comparison and the benchmarks' pages have the numbers of the committed results and no others. A failure of the
+first test shows the text for the page."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+
+from benchmarks import bars, report, results
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/comparison.md"
@@ -49,3 +52,18 @@ def test_the_speeds_are_those_of_the_committed_results() -> None:
 def test_nothing_else_on_the_page_was_measured() -> None:
     rest = PAGE.read_text().replace(block(), "")
     assert re.findall(r"\d[\d.,]* ?(?:s|ms|MB|GB|MB/s|GB/s|×|%|times|records)\b", rest) == []
+
+
+def test_the_pages_of_the_results_are_made_from_them(tmp_path: Path) -> None:
+    committed = ROOT / "benchmarks/results"
+    report.write(results.load(str(committed)), str(tmp_path))
+    made = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert len(made) > 6
+    assert {path.name: path.read_text() for path in committed.iterdir()} == made
+
+
+def test_every_bar_that_is_missed_is_named_with_its_value() -> None:
+    missed = [one for one in bars.judge(results.load(str(ROOT / "benchmarks/results"))) if one.outcome == "missed"]
+    text = (ROOT / "benchmarks/README.md").read_text()
+    (section,) = re.findall(r"^Missed in the results that are kept here:\n(.*?)^## ", text, re.M | re.S)
+    assert sorted(re.findall(r"([\d.]+) times", section)) == sorted(one.shown.removesuffix("×") for one in missed)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,10 @@ import pytest
 
 from blizzard import errors
 from blizzard.config.load import load_config
+from blizzard.service.http import ApiServer
+from blizzard.service.router import Answer
 from tests.jobs.examples import manifests, pod_of
+from tests.service.test_http import routed
 
 OLDEST, NEWEST = "1.31", kubernetes_validate.latest_version()
 ALL = manifests()
@@ -90,3 +96,26 @@ def test_a_pod_is_given_what_it_asks_for(name: str, manifest: dict[str, Any], tm
     assert container["securityContext"]["readOnlyRootFilesystem"]
     assert "/tmp" in {mount["mountPath"] for mount in container["volumeMounts"]}
     assert pod["securityContext"]["runAsNonRoot"]
+
+
+@pytest.mark.parametrize("token", [None, "secret"])
+@pytest.mark.parametrize("code", [200, 503])
+def test_the_probe_hears_what_the_api_says(token: str | None, code: int) -> None:
+    """With the token that the API needs as soon as it is reached from elsewhere."""
+    (container,) = pod_of(FOLLOW)["containers"]
+    python, *words = container["readinessProbe"]["exec"]["command"]
+    assert python == "python3"
+    server = ApiServer("127.0.0.1:0", routed({"/health": lambda: Answer.json({}, code)}), token=token)
+    try:
+        here = [word.replace("http://127.0.0.1:8080", server.url) for word in words]
+        env = os.environ | ({"API_TOKEN": token} if token else {})
+        done = subprocess.run([sys.executable, *here], env=env, capture_output=True, check=False, timeout=60)
+    finally:
+        server.close()
+    assert (done.returncode == 0) == (code == 200), done.stderr
+
+
+def test_the_api_takes_its_token_from_the_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_TOKEN", "secret")
+    (tmp_path / "p.yaml").write_text("api: {address: '0.0.0.0:8080', token: '${API_TOKEN}'}\n")
+    assert load_config(file=str(tmp_path / "p.yaml")).api.token == "secret"

@@ -51,6 +51,47 @@ def test_what_would_be_wrong_is_refused(
     assert files(src) == ["a"]
 
 
+def test_what_was_read_and_is_not_there_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It may be gone. It may also be there under another name, and would be read again."""
+    src = source(tmp_path, "a", "b")
+    assert main([str(src), str(tmp_path / "read"), "--list", listed(tmp_path, src / "a", src / "x", src / "y")]) == 0
+    told = capsys.readouterr().out
+    assert f"would move 1 of 2 files to {tmp_path}/read: those that were read" in told
+    assert f"2 that were read are not in {src}, for example {src / 'x'}." in told
+
+
+def test_a_list_with_names_as_in_a_url_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    src = source(tmp_path, "a b", "c", "d%20e")
+    given = listed(tmp_path, f"{src}/a%20b", f"{src}/c")
+    assert main([str(src), str(tmp_path / "read"), "--list", given, "--yes"]) == 2
+    assert "the list has names as in a URL" in capsys.readouterr().err
+    assert files(src) == ["a b", "c", "d%20e"]
+    assert main([str(src), str(tmp_path / "read"), "--list", listed(tmp_path, f"{src}/d%20e"), "--yes"]) == 0
+    assert files(src) == ["a b", "c"]
+
+
+def test_an_archive_in_another_store_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    src = source(tmp_path, "a")
+    assert main([str(src), "memory://read", "--list", listed(tmp_path, src / "a"), "--yes"]) == 2
+    assert "is not in the store of" in capsys.readouterr().err
+    assert files(src) == ["a"]
+
+
+def test_nothing_in_the_archive_is_overwritten_but_what_a_crash_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    src = source(tmp_path, "a", "b")
+    given = [str(src), str(tmp_path / "read"), "--list", listed(tmp_path, src / "a", src / "b"), "--yes"]
+    (tmp_path / "read").mkdir()
+    (tmp_path / "read/b").write_text("another b")
+    assert main(given) == 2
+    assert f"{tmp_path}/read/b is there already and has another size" in capsys.readouterr().err
+    assert (files(src), (tmp_path / "read/b").read_text()) == (["a", "b"], "another b")
+    (tmp_path / "read/b").write_text("b")
+    assert main(given) == 0
+    assert (files(src), files(tmp_path / "read")) == ([], ["a", "b"])
+
+
 def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     src = source(tmp_path, "a")
     assert main([str(src), str(tmp_path / "read"), "--checkpoint", str(tmp_path), "--yes"]) == 2

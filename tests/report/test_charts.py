@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from blizzard.report.charts import About, Chart, Column, bar_chart, round_number, round_seconds
+from blizzard.report.facts import CommitRow
 from blizzard.report.history import charts
 from blizzard.report.timing import time_commits
 from tests.report.test_page import NOW_MS, row
@@ -92,6 +93,16 @@ def test_each_chart_has_its_numbers_as_a_table() -> None:
         assert chart.unit
         assert chart.x_title == "time of the commit on 2026-11-17, UTC"
     assert [label.text for label in records.x_labels] == ["07:04:20", "07:05:20"]
+
+
+def test_the_first_bar_has_no_commit_before_it_and_says_what_it_is() -> None:
+    def about(*rows: CommitRow) -> str:
+        return charts(0, rows, time_commits(rows[::-1]), 30.0)[2].about
+
+    assert "before it; that of the first one is the time it worked; the last bar" in about(
+        row(1, at_ms=NOW_MS, began_ms=NOW_MS - 5_000)
+    )
+    assert "before it; the last bar" in about(row(1), row(2, began_ms=0))
 
 
 def test_a_commit_that_was_taken_back_is_drawn_and_named_as_such() -> None:

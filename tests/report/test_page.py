@@ -292,4 +292,6 @@ def test_numbers_read_well() -> None:
         "5 h 52 min ago",
         "1 d 3 h ago",
     ]
-    assert [formats.rate(n) for n in (1234.5, 0.9, 0.01, 0.0001)] == ["1,234/s", "54/min", "36/h", "8.64/d"]
+    assert [formats.rate(n) for n in (1234.5, 0.9, 0.01, 0.0001, 0)] == [
+        *("1,234/s", "54/min", "36/h", "8.64/d", "0/s")
+    ]

@@ -121,6 +121,18 @@ def test_the_legend_has_the_colours_of_the_bars(browser: Browser, shown: dict[st
         assert browser.execute_script(same, f"figure rect.{css}", f".legend i.{css}") is True, css
 
 
+def test_on_paper_the_legend_keeps_its_colours(browser: Browser, shown: dict[str, str]) -> None:
+    """Browsers print no backgrounds; bars are no background."""
+    adjusts = "return getComputedStyle(document.querySelector('.legend i')).printColorAdjust"
+    browser.open(shown["three"])
+    assert browser.execute_script(adjusts) == "economy"
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert browser.execute_script(adjusts) == "exact"
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
 def test_with_a_keyboard_the_numbers_of_a_chart_can_be_opened_and_the_focus_is_seen(
     browser: Browser, shown: dict[str, str]
 ) -> None:
