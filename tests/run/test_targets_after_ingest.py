@@ -112,6 +112,18 @@ def test_a_file_stays_until_the_word_of_each_target_is_committed_and_not_only_pl
     assert there(targets) == []
 
 
+def test_a_file_of_which_another_target_has_read_another_version_stays(shell: Shell, targets: Targets) -> None:
+    """Nobody can say which of its lines that one has."""
+    targets.put("m.ndjson", range(5, 12))
+    targets.own["new"] = {}
+    delete_files(targets)
+    for _ in range(3):
+        assert run(shell, targets).code == 0
+    assert there(targets) == ["m.ndjson"]
+    targets.check_each_once(range(12), of=["new"])
+    targets.check_each_once(range(10), of=["one"])
+
+
 def test_a_ledger_that_names_missed_files_can_be_read_whatever_the_other_target_made_of_them(
     shell: Shell, targets: Targets
 ) -> None:
