@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from unittest import mock
 
@@ -122,6 +123,31 @@ def test_a_file_of_which_another_target_has_read_another_version_stays(shell: Sh
     assert there(targets) == ["m.ndjson"]
     targets.check_each_once(range(12), of=["new"])
     targets.check_each_once(range(10), of=["one"])
+
+
+def test_a_target_that_comes_back_in_the_middle_of_a_file_that_is_gone_says_how_to_go_on(
+    shell: Shell, targets: Targets
+) -> None:
+    targets.own["two"] = {}
+    few = ("--max-batches", "1", "--set", "limits.max_records=3", "--set", "limits.max_files=1")
+    assert shell("run", *targets.words(*few)).code == 0
+    two = targets.own.pop("two")
+    delete_files(targets)
+    for _ in range(2):
+        assert run(shell, targets).code == 0
+    assert there(targets) == []
+    targets.own["two"] = two
+    said = run(shell, targets)
+    assert (said.code, said.kind) == (3, "source_changed")
+    words = ["checkpoint", "skip", "--file", "a.ndjson", "--yes"]
+    assert " ".join(["blizzard", *words]) in said.last["error"]
+    assert shell(*words, *targets.words("--target", "two")).code == 0
+    targets.put("n.ndjson", range(10, 15))
+    assert run(shell, targets).code == 0
+    targets.check_each_once(range(15), of=["one"])
+    targets.check_each_once([*range(3), *range(10, 15)], of=["two"])
+    audited = json.loads(shell("audit", *targets.words("--target", "two", "--json")).text)
+    assert audited["skipped"] == ["a.ndjson", "m.ndjson"]
 
 
 def test_a_ledger_that_names_missed_files_can_be_read_whatever_the_other_target_made_of_them(
