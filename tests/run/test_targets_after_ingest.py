@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
@@ -36,6 +39,17 @@ def run(shell: Shell, targets: Targets) -> Said:
 
 def delete_files(targets: Targets) -> None:
     targets.keys["after_ingest"] = {"action": "delete", "keep_s": 0}
+
+
+@contextmanager
+def failing_at(point: str) -> Iterator[None]:
+    def fail(_action: str, _point: str) -> None:
+        raise Temporary("the store is away")
+
+    with mock.patch.object(faults, "_act", fail), pytest.MonkeyPatch.context() as patch:
+        faults._visits.clear()
+        patch.setenv("BLIZZARD_FAULT", f"{point}=fail@1")
+        yield
 
 
 def there(targets: Targets) -> list[str]:
@@ -99,17 +113,66 @@ def test_a_file_stays_until_the_word_of_each_target_is_committed_and_not_only_pl
     assert run(shell, targets).code == 0  # `one` says that all its files may go
     del targets.own["first"]["schema"]
 
-    def fail(_action: str, _point: str) -> None:
-        raise Temporary("the store is away")
-
-    with mock.patch.object(faults, "_act", fail), pytest.MonkeyPatch.context() as patch:
-        faults._visits.clear()
-        patch.setenv("BLIZZARD_FAULT", "commit.before[first]=fail@1")  # it was about to say so too
+    with failing_at("commit.before[first]"):  # it was about to say so too
         said = run(shell, targets)
     assert said.last["targets"]["first"]["status"] == "failed"
     assert there(targets) == ["a.ndjson", "m.ndjson"]
     assert run(shell, targets).code == 0
     assert there(targets) == []
+
+
+def test_a_file_of_which_another_target_has_read_another_version_stays(shell: Shell, targets: Targets) -> None:
+    """Nobody can say which of its lines that one has."""
+    targets.put("m.ndjson", range(5, 12))
+    targets.own["new"] = {}
+    delete_files(targets)
+    for _ in range(3):
+        assert run(shell, targets).code == 0
+    assert there(targets) == ["m.ndjson"]
+    targets.check_each_once(range(12), of=["new"])
+    targets.check_each_once(range(10), of=["one"])
+
+
+def test_a_file_with_the_last_copy_of_a_bad_record_of_another_target_stays(shell: Shell, targets: Targets) -> None:
+    """What the quarantine of that one was to have is lost, and a person goes on without."""
+    targets.own["two"] = {"required": False}
+    assert run(shell, targets).code == 0
+    targets.put("n.ndjson", range(10, 15), bad_ids=[12])
+    with failing_at("quarantine.before[two_quarantine]"):
+        said = run(shell, targets)
+    assert said.last["targets"]["two"]["status"] == "failed"
+    for lost in targets.quarantine("two").glob("*.parquet"):
+        lost.unlink()
+    delete_files(targets)
+    for _ in range(3):
+        assert shell("run", *targets.words("--accept-quarantine-loss")).code == 0
+    assert there(targets) == ["n.ndjson"]
+    targets.check_each_once([*range(12), 13, 14], [12], of=["one"])
+
+
+def test_a_target_that_comes_back_in_the_middle_of_a_file_that_is_gone_says_how_to_go_on(
+    shell: Shell, targets: Targets
+) -> None:
+    targets.own["two"] = {}
+    few = ("--max-batches", "1", "--set", "limits.max_records=3", "--set", "limits.max_files=1")
+    assert shell("run", *targets.words(*few)).code == 0
+    two = targets.own.pop("two")
+    delete_files(targets)
+    for _ in range(2):
+        assert run(shell, targets).code == 0
+    assert there(targets) == []
+    targets.own["two"] = two
+    said = run(shell, targets)
+    assert (said.code, said.kind) == (3, "source_changed")
+    words = ["checkpoint", "skip", "--file", "a.ndjson", "--yes"]
+    assert " ".join(["blizzard", *words]) in said.last["error"]
+    assert shell(*words, *targets.words("--target", "two")).code == 0
+    targets.put("n.ndjson", range(10, 15))
+    assert run(shell, targets).code == 0
+    targets.check_each_once(range(15), of=["one"])
+    targets.check_each_once([*range(3), *range(10, 15)], of=["two"])
+    audited = json.loads(shell("audit", *targets.words("--target", "two", "--json")).text)
+    assert audited["skipped"] == ["a.ndjson", "m.ndjson"]
 
 
 def test_a_ledger_that_names_missed_files_can_be_read_whatever_the_other_target_made_of_them(

@@ -215,6 +215,24 @@ def test_fields_of_records_that_a_target_does_not_take_make_no_columns_in_its_ta
     assert columns == {"some": ["id", "name", "x"], "all": ["id", "name", "x", "y"]}
 
 
+def test_only_the_target_that_adds_columns_reads_again(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    evolutions = {"adds": "add_columns", "ignores": "ignore"}
+    own = {name: {"schema": {"ddl": DDL, "evolution": evolution}} for name, evolution in evolutions.items()}
+    targets = replace(made(shell, own), schema=None)
+    write(targets.src / "a.ndjson", b'{"id":1,"name":"a","x":1}\n')
+    targets.put("b.ndjson", range(2, 5))
+    read, reads = InProcessReader.run, list[list[str]]()
+
+    def counted(reader: InProcessReader, plan: Any, **named: Any) -> Any:
+        reads.append(sorted(plan.wanted))
+        return read(reader, plan, **named)
+
+    monkeypatch.setattr(InProcessReader, "run", counted)
+    assert run(shell, targets).code == 0
+    assert reads == [["adds", "ignores"], ["adds"]]
+    targets.check_each_once(range(1, 5))
+
+
 def test_targets_go_on_under_the_name_that_one_of_their_tables_knows(shell: Shell) -> None:
     """The first table was made by somebody and knows no pipeline."""
     targets = made(shell)

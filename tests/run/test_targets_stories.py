@@ -145,6 +145,17 @@ def test_a_copy_of_a_table_that_shares_the_quarantine_of_the_first_is_refused(sh
     targets.check_none_twice()
 
 
+def test_a_bad_record_ends_only_the_target_that_allows_none(shell: Shell, targets: Targets) -> None:
+    """It is met while the batch is read for both."""
+    targets.own["two"] |= {"required": False, "bad_records": {"policy": "fail"}}
+    said = run(shell, targets)
+    assert (said.code, said.last["targets"]["two"]["error_kind"]) == (0, "bad_record")
+    targets.check_each_once(GOOD, BAD, of=["one"])
+    del targets.own["two"]["bad_records"]
+    assert run(shell, targets).code == 0
+    targets.check_each_once(GOOD, BAD)
+
+
 def test_a_run_whose_every_target_fails_fails(shell: Shell, targets: Targets) -> None:
     """Also if none of them is required."""
     targets.own = {"one": {"required": False}, "two": {"required": False}}
