@@ -112,7 +112,7 @@ def _audit_lines(found: Audit, problems: Collection[str]) -> Iterator[str]:
         yield from _balance_lines(found.balance)
     if found.filtered_records:
         nobodys = f", {found.unrouted_records:,} of them for no target" if found.unrouted_records else ""
-        yield f"  {count(found.filtered_records, 'record')} not for this table (where){nobodys}"
+        yield f"  {count(found.filtered_records, 'record')} left out by where or transform{nobodys}"
     yield "nothing is wrong" if not problems else f"problems: {count(len(problems), 'kind')}, marked with !"
 
 

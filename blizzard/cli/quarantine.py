@@ -12,7 +12,7 @@ from typing import Any
 from blizzard.cli.context import ingesting, looking
 from blizzard.cli.output import output_of, print_line, say, table_lines
 from blizzard.cli.quarantine_arguments import SHOWN_CHARS
-from blizzard.core.kinds import Kind
+from blizzard.core.kinds import Kind, LineKind
 from blizzard.core.lists import count
 from blizzard.core.log import standings_of
 from blizzard.delta.table import DeltaRsTable
@@ -75,6 +75,9 @@ def _group_lines(found: quarantined.Counted, *, of_all: bool) -> Iterator[str]:
     files = len({(g.pipeline, g.source_file) for g in groups})
     yield ""
     yield f"{count(found.records, 'record')} of {count(files, 'file')}; {found.complete:,} can be exported and replayed"
+    unrouted = sum(g.records for g in groups if g.error_kind == LineKind.UNROUTED)
+    if unrouted:
+        yield f"{unrouted:,} of them are for no target: they are never replayed"
     if elsewhere and not of_all:
         yield f"{elsewhere:,} more of the same quarantine belong to other tables"
     elif elsewhere:

@@ -7,7 +7,7 @@ from typing import Any
 
 from blizzard.core.framing import LINES
 from blizzard.core.lists import count, some
-from blizzard.run.reasons import NO_SETTING
+from blizzard.run.reasons import without_setting
 
 _SHOWN_REASONS = 5
 _SHOWN_NAMES = 12
@@ -29,7 +29,10 @@ def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     reasons = facts["bad_reasons"]
     for reason in reasons[:_SHOWN_REASONS]:
         yield "", reason["sentence"]
-        yield "", f"  {' or '.join(remedy['options'] for remedy in reason['remedies']) or NO_SETTING}"
+        yield (
+            "",
+            f"  {' or '.join(remedy['options'] for remedy in reason['remedies']) or without_setting(reason['kind'])}",
+        )
     if len(reasons) > _SHOWN_REASONS:
         yield "", f"and {count(len(reasons) - _SHOWN_REASONS, 'other reason')} (--json has them)"
     for name, files in ("bad files", facts["bad_files"]), ("unreadable", facts["unreadable_files"]):

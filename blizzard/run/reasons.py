@@ -6,11 +6,13 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from blizzard.core.kinds import LineKind
 from blizzard.core.lists import count
 from blizzard.core.reasons import Met, Reason, Reasons, Remedy, advice_for, explain
 
 _HINTS, _COERCE = "schema.hints", "schema.coerce."
-NO_SETTING = "no setting takes them: fix or move the files"
+_NO_SETTING = "no setting takes them: fix or move the files"
+_IN_TRANSFORM = "the transform fails for them: let it make null or another value of such records, or leave them out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +57,20 @@ class Advisor:
         for reason, met in reasons.commonest(at_most):
             remedies = self.remedies(reason)
             best += [remedy for remedy in remedies if not remedy.for_new_table][:1]
-            lines += [f"  {self.sentence(reason, met)}", f"    {' or '.join(map(str, remedies)) or NO_SETTING}"]
+            lines += [
+                f"  {self.sentence(reason, met)}",
+                f"    {' or '.join(map(str, remedies)) or without_setting(reason.kind)}",
+            ]
         return [*lines, f"  All at once: {together(best)}"] if len(best) > 1 else lines
 
     @staticmethod
     def sentence(reason: Reason, met: Met) -> str:
         return f"{count(met.records, 'record')}: {explain(reason)} (the first: {met.path} line {met.line})"
+
+
+def without_setting(kind: str) -> str:
+    """What to do about records of this kind that no setting takes."""
+    return _IN_TRANSFORM if kind == LineKind.TRANSFORM else _NO_SETTING
 
 
 def together(advice: Sequence[Advice]) -> Advice:

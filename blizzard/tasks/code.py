@@ -10,12 +10,14 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Iterable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 _PLAIN = (str, bytes, int, float, bool, complex, type(None), type(...))
 _MAIN = "__main__"
+# What `lru_cache` and `cache` make of a function.
+CACHED: Any = type(lru_cache(len))
 
 
 def name_of(function: Any) -> str:
@@ -90,6 +92,8 @@ class _Walk:
                 yield from self.parts((value.__func__, _state(value.__self__)))
             case FunctionType():
                 yield from self._function(value)
+            case _ if isinstance(value, CACHED):
+                yield from self.parts((value.__wrapped__, value.cache_parameters()))
             case dict():
                 yield from self.parts(sorted(value.items(), key=lambda item: _order(item[0])))
             case set() | frozenset():

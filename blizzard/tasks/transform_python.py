@@ -6,11 +6,14 @@ It travels by value: workers need not have its module. The records carry a numbe
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
+from collections import ChainMap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from functools import lru_cache
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +25,7 @@ from blizzard.schema.arrow import to_arrow
 from blizzard.schema.from_arrow import from_arrow
 from blizzard.schema.results import VOID
 from blizzard.source.lines import Positions
-from blizzard.tasks.code import own_modules
+from blizzard.tasks.code import CACHED, own_modules
 from blizzard.tasks.transform_step import LINE_COLUMN, Made, RecordsRefused, TransformStopped
 
 Transformer: TypeAlias = Callable[[Any], Any]  # a pyarrow.RecordBatch in, and one out
@@ -73,18 +76,37 @@ def by_value(function: Transformer) -> bytes:
     """The function with everything of its own package that it uses, so that a worker needs no file of it."""
     from pyspark import cloudpickle
 
+    class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+        dispatch_table: ClassVar[Any] = ChainMap({CACHED: _reduce_cached}, cloudpickle.CloudPickler.dispatch_table)
+
     registered = cloudpickle.list_registry_pickle_by_value()
     modules = [module for module in own_modules(function) if module.__name__ not in registered]
     for module in modules:
         cloudpickle.register_pickle_by_value(module)
     try:
-        pickled: bytes = cloudpickle.dumps(function)
-        return pickled
+        with io.BytesIO() as pickled:
+            Pickler(pickled).dump(function)
+            return pickled.getvalue()
     except Exception as e:
         raise UnusableFunction(f"it cannot be sent to the workers: {shown_error(e)}") from e
     finally:
         for module in modules:
             cloudpickle.unregister_pickle_by_value(module)
+
+
+def _reduce_cached(function: Any) -> Any:
+    """cloudpickle sends its name: a worker would not find it, or find what it had loaded before."""
+    from pyspark import cloudpickle
+
+    if function.__module__ in (*cloudpickle.list_registry_pickle_by_value(), "__main__"):
+        return cached_again, (function.__wrapped__, function.cache_parameters())
+    return function.__qualname__  # as pickle does
+
+
+def cached_again(function: Callable[..., Any], parameters: dict[str, Any]) -> Callable[..., Any]:
+    """For a worker."""
+    cached: Callable[..., Any] = lru_cache(**parameters)(function)
+    return cached
 
 
 class PythonStep:

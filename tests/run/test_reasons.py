@@ -39,6 +39,8 @@ def test_the_commonest_come_first_and_all_settings_are_given_at_once() -> None:
         "  All at once: --set schema.coerce.b=numbers_in_strings --set 'schema.hints=a DOUBLE'",
     ]
     assert len(Advisor().lines(reasons, 1)) == 2
+    failed = Reasons(met={Reason(kind=LineKind.TRANSFORM): met(1)})
+    assert "the transform fails for them: let it make null" in Advisor().lines(failed, 1)[1]
 
 
 def test_settings_of_one_key_are_joined() -> None:

@@ -198,6 +198,8 @@ def test_each_record_goes_to_the_targets_that_want_it(shell: Shell) -> None:
     kept = DeltaTable(str(shell.folder / "first_quarantine")).to_pyarrow_table().to_pylist()
     assert sorted(row["error_kind"] for row in kept) == ["not_json", "unrouted", "unrouted"]
     assert sorted(row["line"] for row in kept if row["error_kind"] == "unrouted") == [4, 5]
+    listed = shell("dlq", "list", "--target", "first", *configure(shell, ROUTED)).text
+    assert "2 of them are for no target: they are never replayed" in listed
 
 
 def test_unrouted_records_can_be_dropped_and_are_counted(shell: Shell) -> None:

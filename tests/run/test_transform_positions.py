@@ -9,7 +9,7 @@ import pytest
 
 from blizzard.core.kinds import Kind
 from blizzard.core.plan import Limits
-from blizzard.errors import BadData
+from blizzard.errors import BadData, ConfigError
 from blizzard.schema.load import load_schema
 from blizzard.tasks.transform_code import make_transform
 from tests.flows.in_process import Flow
@@ -90,6 +90,26 @@ def test_a_replay_goes_through_the_transform(tmp_path: Path) -> None:
     assert rows(flow.table) == [{"id": 1, "n": 5}, {"id": 2, "n": None}, {"id": 5, "n": 8}]
     assert [row["line"] for row in flow.quarantined()] == [5, 7], "records leave a quarantine only as rows"
     assert newest_position(flow).on.transform == sql().fingerprint, "no file of the source was read on"
+
+
+def test_a_replay_without_the_transform_of_the_runs_is_refused(tmp_path: Path) -> None:
+    """The record would be a row as it was read, beside others that are not."""
+    flow = Flow(tmp_path)
+    write(flow.src / "a.ndjson", b'{"id":1,"name":"a"}\n{"id":2,"name":"b"}\n')
+    flow.run(
+        spec={
+            "transform": sql(
+                "SELECT id, CASE id WHEN 2 THEN CAST(CAST(name AS INT) AS VARCHAR) END AS name FROM records"
+            )
+        }
+    )
+    with pytest.raises(ConfigError, match="went through a transform, and this command has none") as refused:
+        replay_in(flow)
+    assert refused.value.kind == Kind.TRANSFORM
+    assert [row["id"] for row in rows(flow.table)] == [1]
+    write(flow.src / "b.ndjson", b'{"id":3,"name":"c"}\n')
+    flow.run()
+    assert replay_in(flow).replayed == 1, "the pipeline has none any more"
 
 
 def test_a_replay_of_records_that_are_all_left_out_changes_nothing(tmp_path: Path) -> None:

@@ -246,6 +246,7 @@ def test_try_shows_the_rows_that_a_transform_would_make(tmp_path: Path, shell: S
     assert "--infer" not in found["next"]
     text = shell("try", str(tmp_path / "src"), "--set", f"transform.sql={SQL}").text
     assert "1 record left out by where or transform" in text
+    assert "the transform fails for them: let it make null" in text
     refused = shell("try", str(tmp_path / "src"), "--set", "transform.sql=SELECT count(*) FROM records")
     assert (refused.code, refused.kind) == (2, "transform")
 

@@ -72,6 +72,11 @@ def test_what_it_calls_and_the_plain_values_that_it_reads_count() -> None:
         assert first == fingerprint(compiled(text.format("+"), LIMIT=1))
         assert first != fingerprint(compiled(text.format("-"), LIMIT=1))
         assert first != fingerprint(compiled(text.format("+"), LIMIT=2))
+    cached = "from functools import lru_cache\n@lru_cache(maxsize={})\n" + text
+    for fingerprint in FINGERPRINTS:
+        first = fingerprint(compiled(cached.format(1, "+"), LIMIT=1))
+        assert first == fingerprint(compiled(cached.format(1, "+"), LIMIT=1))
+        assert first != fingerprint(compiled(cached.format(1, "-"), LIMIT=1))
 
 
 def test_functions_that_call_each_other_have_an_end() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,6 +23,7 @@ from blizzard.schema.load import load_schema
 from blizzard.tasks.parsed import ParsedBlock
 from blizzard.tasks.transform import Transforming
 from blizzard.tasks.transform_code import Transform, make_transform
+from blizzard.tasks.transform_python import by_value
 from blizzard.tasks.transform_step import LINE_COLUMN, TransformStopped
 
 READS = load_schema("id BIGINT, name STRING")
@@ -265,7 +267,9 @@ def write_package(folder: Path, monkeypatch: pytest.MonkeyPatch, *, factor: int 
     package.mkdir(exist_ok=True)
     (package / "__init__.py").write_text("")
     (package / "helping.py").write_text(
-        f"FACTOR = {factor}\ndef times(values):\n    return [v * FACTOR for v in values]\n"
+        f"from functools import lru_cache\nFACTOR = {factor}\n"
+        "@lru_cache(maxsize=10)\ndef time(value):\n    return value * FACTOR\n"
+        "def times(values):\n    return [time(v) for v in values]\n"
     )
     (package / "cleaning.py").write_text(
         "import pyarrow as pa\n"
@@ -294,6 +298,27 @@ def test_it_travels_with_what_its_own_package_gives_it(tmp_path: Path, monkeypat
     step = load_elsewhere(transform, tmp_path, monkeypatch)
     assert [row["id"] for row in step.run(table_of("a", "b")).table.to_pylist()] == [0, 2]
     assert "only_on_the_driver.helping" not in sys.modules
+
+
+def test_a_function_that_keeps_its_results_travels_by_value(tmp_path: Path) -> None:
+    """`lru_cache` of a script, and one that calls itself."""
+    scope: dict[str, Any] = {"__name__": "__main__"}
+    exec(
+        "from functools import cache, lru_cache\n"
+        "@cache\ndef sum_to(n):\n    return n + sum_to(n - 1) if n else 0\n"
+        "@lru_cache(maxsize=7)\ndef times(n):\n    return 2 * sum_to(n)\n"
+        "def f(batch):\n    times(len(batch))\n    return batch\n",
+        scope,
+    )
+    (tmp_path / "pickled").write_bytes(by_value(scope["f"]))
+    text = (
+        "import pickle, sys\nf = pickle.load(open(sys.argv[1], 'rb'))\nf([1, 2, 3])\n"
+        "print(f.__globals__['times'](10), f.__globals__['times'].cache_parameters()['maxsize'])"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", text, tmp_path / "pickled"], capture_output=True, text=True, check=True
+    )
+    assert said.stdout == "110 7\n"
 
 
 def test_its_fingerprint_follows_the_text_of_its_own_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
