@@ -372,6 +372,16 @@ def test_a_pause_in_one_log_pauses_all(shell: Shell) -> None:
     assert run(shell, {"one": {}, "two": {}}).last["records"] == 20
 
 
+def test_a_target_that_has_committed_nothing_is_no_trouble_for_a_pause(shell: Shell) -> None:
+    two(shell)
+    bad = {"required": False, "schema": {"ddl": "id DATE"}}
+    assert run(shell, {"one": {}, "two": {}, "bad": bad}).last["targets"]["bad"]["error_kind"] == "mostly_bad"
+    config = ["--config", str(shell.folder / "targets.yaml")]
+    for command in ("pause", "resume"):
+        assert set(json_of(shell, command, *config)["targets"]) == {"one", "two"}
+        assert shell(command, *config).code == 0
+
+
 def test_while_one_log_says_paused_no_table_is_made_and_nothing_is_purged(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
