@@ -372,6 +372,15 @@ def test_a_pause_in_one_log_pauses_all(shell: Shell) -> None:
     assert run(shell, {"one": {}, "two": {}}).last["records"] == 20
 
 
+def test_a_target_that_has_committed_nothing_is_no_trouble_for_a_pause(shell: Shell) -> None:
+    config = two(shell)
+    configure(shell, {"one": {}, "two": {}, "new": {}})
+    DeltaTable.create(str(shell.folder / "new"), DeltaTable(str(shell.folder / "one")).schema())
+    for command in ("pause", "resume"):
+        assert set(json_of(shell, command, *config)["targets"]) == {"one", "two"}
+        assert shell(command, *config).code == 0
+
+
 def test_while_one_log_says_paused_no_table_is_made_and_nothing_is_purged(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from blizzard.errors import SparkGone
+from blizzard.core.types import BatchPlan, BatchTicket
+from blizzard.errors import SparkGone, Temporary
+from blizzard.run.ports import NeverStop
+from blizzard.service.turns import InTurn, Turns
 from blizzard.spark.session import fair_settings
 from tests.flows.fleets import FleetFolder, Readers, run_once, running
+from tests.flows.in_process import Flow, InProcessIngestor
 from tests.flows.operating import LONGEST_S, ask, wait_until
 
 
@@ -92,6 +96,20 @@ def test_who_waits_for_a_turn_gives_it_up_when_it_is_stopped(folder: FleetFolder
         free.set()
     assert (folder.ids(queued), len(readers.batches)) == ([], 1)
     assert fleet.summary.exit_code == 0
+
+
+def test_a_batch_that_is_cancelled_while_it_waits_for_its_turn_does_not_end_well(tmp_path: Path) -> None:
+    """The one before it has failed: what this one would have read is not committed, and it must not look drained."""
+
+    class Cancelled(NeverStop):
+        def must_cancel(self) -> bool:
+            return True
+
+    turns, done, plan = Turns(0), list[str](), BatchPlan(tasks=(), frontier=())
+    waiting = InTurn(ingestor=InProcessIngestor(Flow(tmp_path).spec()), turns=turns, does=done.append)
+    with pytest.raises(Temporary, match="the batch was cancelled") as cancelled:
+        waiting.run(plan, ticket=BatchTicket(sequence=1, planned_ms=0, table_id="t"), stop=Cancelled())
+    assert (cancelled.value.kind, turns.waiting, done) == ("interrupted", 0, ["queued", "working"])
 
 
 def test_one_that_is_stopped_can_be_started_again(folder: FleetFolder, readers: Readers) -> None:

@@ -140,7 +140,7 @@ def test_a_fleet_that_ends_when_all_is_read_resumes_nothing(folder: FleetFolder,
 def test_a_pause_that_is_asked_for_at_the_very_end_is_committed(
     folder: FleetFolder, readers: Readers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work, answers = Member.work, []
+    work, answers = Member.work, list[int]()
 
     def and_ask(self: Member, *, follows: bool) -> None:
         work(self, follows=follows)
