@@ -104,6 +104,14 @@ def test_what_leaves_is_gone_and_nothing_else(mirror: MirrorUnderTest) -> None:
     assert mirror.stored.read(SERIES, 1) is None
 
 
+@pytest.mark.parametrize("mirror", kinds("sqlite", "postgres"), indirect=True)
+def test_a_batch_that_took_the_place_of_what_leaves_stays(mirror: MirrorUnderTest) -> None:
+    """Another driver wrote it between the look and the change."""
+    add(mirror, version(1), version(2, "new"))
+    apply(mirror, Change(remove=(VersionId(sequence=2, batch_id="lost"),)))
+    assert sorted(look(mirror).batches) == [1, 2]
+
+
 def test_pipelines_tables_and_copies_of_a_table_are_apart(mirror: MirrorUnderTest) -> None:
     others = [
         replace(SERIES, pipeline="q"),
