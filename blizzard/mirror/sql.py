@@ -246,8 +246,6 @@ class _OpenMirror:
 
     def check(self) -> None:
         with self._connection.begin() as transaction:
-            if not self._is_postgres:  # its driver begins no transaction before a table is made
-                self._connection.exec_driver_sql("BEGIN IMMEDIATE")
             if not self._has_table():
                 self._make()
             self._connection.execute(self._replacing(), [_row_of(_PROBE)])
@@ -264,9 +262,11 @@ class _OpenMirror:
         return inspect(self._connection).has_table(TABLE)
 
     def _make(self) -> None:
-        """A fleet may begin on an empty database all at once."""
+        """Table and view, or neither. A fleet may begin on an empty database all at once."""
         if self._is_postgres:
             self._connection.execute(text(f"SELECT pg_advisory_xact_lock(hashtext('{TABLE}'))"))
+        else:  # its driver begins no transaction for this
+            self._connection.exec_driver_sql("BEGIN IMMEDIATE")
         self._connection.execute(CreateTable(_POSITIONS, if_not_exists=True))
         way = "CREATE OR REPLACE VIEW" if self._is_postgres else "CREATE VIEW IF NOT EXISTS"
         self._connection.execute(text(f"{way} {VIEW} AS {_NEWEST}"))

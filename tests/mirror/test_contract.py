@@ -14,7 +14,9 @@ import pytest
 
 from blizzard.core.codec import decode_position
 from blizzard.core.mirror import Change, Held, Series, Version, VersionId, version_of
+from blizzard.errors import Temporary
 from tests.core.test_codec import EXAMPLE, example
+from tests.mirror.conftest import kinds
 from tests.mirror.under_test import MirrorUnderTest
 
 SERIES = Series(pipeline="p", table_id=EXAMPLE.on.table_id, table="file:///t")
@@ -102,6 +104,14 @@ def test_what_leaves_is_gone_and_nothing_else(mirror: MirrorUnderTest) -> None:
     assert mirror.stored.read(SERIES, 1) is None
 
 
+@pytest.mark.parametrize("mirror", kinds("sqlite", "postgres"), indirect=True)
+def test_a_batch_that_took_the_place_of_what_leaves_stays(mirror: MirrorUnderTest) -> None:
+    """Another driver wrote it between the look and the change."""
+    add(mirror, version(1), version(2, "new"))
+    apply(mirror, Change(remove=(VersionId(sequence=2, batch_id="lost"),)))
+    assert sorted(look(mirror).batches) == [1, 2]
+
+
 def test_pipelines_tables_and_copies_of_a_table_are_apart(mirror: MirrorUnderTest) -> None:
     others = [
         replace(SERIES, pipeline="q"),
@@ -159,6 +169,20 @@ def test_two_writers_of_one_series_leave_the_newest_in_front(mirror: MirrorUnder
     add(mirror, version(4), is_newest=False)
     add(mirror, version(6))
     assert mirror.stored.newest_of_each() == [version(6)]
+
+
+@pytest.mark.parametrize("mirror", kinds("sqlite", "postgres"), indirect=True)
+def test_a_table_is_made_with_its_view_or_not_at_all(mirror: MirrorUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else nobody would ever make the view."""
+    with monkeypatch.context() as broken:
+        broken.setattr("blizzard.mirror.sql._NEWEST", "SELECT no such thing")
+        with pytest.raises(Temporary, match="its database says: "):
+            add(mirror, version(1))
+    assert look(mirror) == Held()
+    add(mirror, version(1))
+    monkeypatch.setattr("blizzard.mirror.sql.TABLE", "blizzard_newest_positions")
+    with mirror.stored.opened() as contents:
+        assert contents._has_table()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"sequence": "x"}'])

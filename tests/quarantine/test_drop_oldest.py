@@ -158,6 +158,23 @@ def test_records_of_an_older_version_leave_first_by_their_sequence(flow: Elsewhe
     assert live(flow) == lines(4, 5)
 
 
+def test_records_of_an_older_version_of_other_pipelines_and_tables_stay(flow: Elsewhere) -> None:
+    """Their batches have the same names: they are called by their sequences."""
+    shared = flow.folder / "table_quarantine"
+    others = [
+        Elsewhere(flow.folder, pipeline="q", src_at=flow.folder / "src-q"),
+        Elsewhere(flow.folder, src_at=flow.folder / "src-2", table_at=flow.folder / "table-2", quarantine_at=shared),
+    ]
+    run_batches(flow, 1, 2)
+    for other, number in zip(others, (11, 21), strict=True):
+        add_file(other, number)
+        other.run(start_from=BEGINNING, **dropping(9))
+    DeltaTable(str(shared)).update({"batch_id": "NULL"})
+    run_batches(flow, 3)
+    assert dict(newest_ledger(flow).dropped) == {"sequence:1": 1}
+    assert live(flow) == sorted(lines(2, 3, 11, 21))
+
+
 def test_batches_are_known_by_the_log_and_a_file_that_leaves_is_not_opened(flow: Elsewhere) -> None:
     run_batches(flow, 1, 2)
     for path in folder(flow).glob("*.parquet"):
