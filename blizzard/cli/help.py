@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 import textwrap
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeAlias
 
 from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError
+from blizzard.text.terminal import has_colour
 
 if TYPE_CHECKING:
     Commands: TypeAlias = argparse._SubParsersAction[Any]
@@ -59,7 +59,7 @@ class Parser(argparse.ArgumentParser):
 
 def in_colour(text: str, out: TextIO) -> str:
     """The same text, with bold headings on a terminal that may have them."""
-    if not out.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb":
+    if not has_colour(out):
         return text
     return re.sub(r"(?m)^(\S.*:|usage:.*)$", "\x1b[1m\\1\x1b[0m", text)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from blizzard.core.commit_policy import CommitPolicy
 from blizzard.core.kinds import Kind
+from blizzard.core.lists import count
 from blizzard.errors import ConfigError
 
 _PREFIX = "targets."
@@ -147,7 +148,9 @@ def check_targets(shared: Mapping[str, Any], own: Mapping[str, Mapping[str, Any]
                 kind=Kind.USAGE,
             )
     if policy.kind == "quorum" and not 1 <= policy.quorum <= len(own):
-        raise ConfigError(f"commit_policy quorum:{policy.quorum} with {len(own)} targets: take a number from 1 to that")
+        raise ConfigError(
+            f"commit_policy quorum:{policy.quorum} with {count(len(own), 'target')}: take a number from 1 to that"
+        )
 
 
 def _may_be_own(key: str) -> bool:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from blizzard.core.kinds import Kind
+from blizzard.core.lists import first_of
 from blizzard.core.position import Marks
 from blizzard.core.refuse import Refuse
 from blizzard.core.types import SourceFile, find_file
@@ -26,15 +27,15 @@ def check_in_progress(marks: Marks, listing: Sequence[SourceFile]) -> Refuse | N
             )
             what = f"has changed (was {was}; is {now}; on local disk the etag is the mtime in ns)"
             goes_on = (
-                f" If its first {progress.records} lines are as they were (later ones were fixed, or lines added), go"
-                f" on after them: blizzard checkpoint reset --file {shlex.quote(path)} --yes."
+                f" If it begins with the same {first_of(progress.records, 'line')} (later ones were fixed, or lines"
+                f" added), go on after that: blizzard checkpoint reset --file {shlex.quote(path)} --yes."
             )
         else:
             continue
         return Refuse(
             kind=Kind.SOURCE_CHANGED,
             message=(
-                f"{path} {what}, but its first {progress.records} records are already committed and the rest is not."
+                f"{path} {what}, but its {first_of(progress.records, 'record')} and nothing more is committed already."
                 f" Put the original file back and run again.{goes_on} To give the rest up: blizzard checkpoint skip"
                 f" --file {shlex.quote(path)} --yes."
             ),

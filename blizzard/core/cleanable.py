@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from blizzard.core.history import every_ledger
 from blizzard.core.kinds import CommitKind
 from blizzard.core.ledger import Ledger, LedgerEntry
+from blizzard.core.lists import first_of
 from blizzard.core.log import CommitFacts
 from blizzard.core.overflow import is_named
 from blizzard.core.position import CleanedThrough, Position
@@ -44,7 +45,7 @@ class IngestedFile:
         if self.entry.broken is not None:
             return "it was not read to its end"
         if self.unproven:
-            return f"no ledger that is left says what became of its first {self.unproven:,} lines"
+            return f"no ledger that is left says what became of its {first_of(self.unproven, 'line')}"
         if self.cut:
             return f"{self.cut:,} of its bad records are too long for the quarantine, or it was full"
         if self.dropped:

@@ -16,6 +16,11 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 'es' if noun.endswith('ch') else 's'}"
 
 
+def first_of(number: int, noun: str) -> str:
+    """`first line`, `first 2 lines`."""
+    return f"first {noun if number == 1 else count(number, noun)}"
+
+
 def count_are(number: int, noun: str) -> str:
     """`1 file is`, `2 files are`."""
     return f"{count(number, noun)} {'is' if number == 1 else 'are'}"

@@ -78,6 +78,7 @@ class _FromEvents(ABC):
         self._seen: defaultdict[str, Seen] = defaultdict(Seen)  # by target
         self.is_reading = False
         self._target = ""  # the one that the event is about; empty where there is one table
+        self._begun: Began | None = None
 
     @property
     def _own(self) -> Seen:
@@ -101,7 +102,8 @@ class _FromEvents(ABC):
                 self._fail(f"{first}{' …' if further else ''} [{event.kind}]")
             case Held():
                 self._own.failure = None
-            case Began():
+            case Began() if event != self._begun:  # each cycle of a run that follows begins in the same way
+                self._begun = event
                 self._begin(event)
             case Noted():
                 self._tell("info", event.message)
@@ -214,16 +216,14 @@ class TerminalProgress(_FromEvents):
 
 
 class PipelineLines(TerminalProgress):
-    """The lines of one pipeline among those of others: its name first, and its source only once."""
+    """The lines of one pipeline among those of others: its name first."""
 
     def __init__(self, pipeline: str, out: TextIO | None = None) -> None:
         super().__init__(out)
-        self._prefix, self._has_begun = f"{pipeline}: ", False
+        self._prefix = f"{pipeline}: "
 
     def _begin(self, began: Began) -> None:
-        if not self._has_begun:
-            self._has_begun = True
-            self._tell("info", began.source)
+        self._tell("info", began.source)
 
     def _say(self, *lines: str, level: str = "info") -> None:
         super()._say(*(self._prefix + line for line in lines), level=level)
@@ -234,18 +234,9 @@ class JsonProgress(_FromEvents):
     sequence (of this line, or the one planned last), batch (its number in this run) and message. With several targets
     `target` follows, where it is about one: each has its own sequences."""
 
-    def __init__(
-        self,
-        pipeline: str | None = None,
-        run_id: str | None = None,
-        out: TextIO | None = None,
-        *,
-        begins_once: bool = False,
-    ) -> None:
-        """`begins_once`: its source is told in the first cycle only."""
+    def __init__(self, pipeline: str | None = None, run_id: str | None = None, out: TextIO | None = None) -> None:
         super().__init__()
         self._out, self._pipeline, self._run_id = out, pipeline, run_id
-        self._begins_once = begins_once
 
     def _plan(self, planned: Planned) -> None:
         self.line(
@@ -277,10 +268,8 @@ class JsonProgress(_FromEvents):
         self.line("info", inferred.message, ddl=inferred.ddl)
 
     def _begin(self, began: Began) -> None:
-        is_known = (self._pipeline, self._run_id) == (began.pipeline, began.run_id)
         self._pipeline, self._run_id = began.pipeline, began.run_id
-        if not (is_known and self._begins_once):
-            super()._begin(began)
+        super()._begin(began)
 
     def _tell(self, level: str, message: str) -> None:
         self.line(level, message)
@@ -325,5 +314,5 @@ def _read(json_bytes: int, seconds: float | None) -> str:
 def progress_of_pipeline(kind: str, pipeline: str | None) -> Progress:
     """In a fleet. None: of the process itself."""
     if kind == "json":
-        return JsonProgress(pipeline, begins_once=True)
+        return JsonProgress(pipeline)
     return TerminalProgress() if pipeline is None else PipelineLines(pipeline)

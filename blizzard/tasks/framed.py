@@ -10,6 +10,7 @@ from dataclasses import replace
 from blizzard.core.compression import encoding_in
 from blizzard.core.framing import LINES, UTF8
 from blizzard.core.kinds import Kind
+from blizzard.core.lists import first_of
 from blizzard.core.types import Slice
 from blizzard.source.decode import ByteStream, DecodedStream, UnreadableSource, open_stream
 from blizzard.source.framing import Records, open_records, wrapper_columns
@@ -31,8 +32,8 @@ def open_piece(spec: TaskSpec, piece: Slice, begun: int | None = None) -> Iterat
             # The setting alone would not help: it is for files that are not begun.
             raise UnreadableSource(
                 e.kind,
-                f"{e}, and begin it again, because its first {begun} records were read as {piece.encoding}"
-                f" by an older release, all of them bad: {_begin_again(piece)}",
+                f"{e}, and begin it again, because an older release read its {first_of(begun, 'record')} as"
+                f" {piece.encoding}, and took them for bad: {_begin_again(piece)}",
             ) from e
         yield stream
 
@@ -42,8 +43,8 @@ def check_reading(stream: DecodedStream, piece: Slice, begun: int) -> None:
     if begun and stream.reading != piece.encoding:
         raise UnreadableSource(
             Kind.WRONG_COMPRESSION,
-            f"its first {begun} records were read as {piece.encoding}, and now it is {stream.reading}: an"
-            f" older release took its bytes for lines, all of them bad. To read it from its beginning:"
+            f"an older release read its {first_of(begun, 'record')} as {piece.encoding}, and took its bytes for bad"
+            f" lines; now it is {stream.reading}. To read it from its beginning:"
             f" {_begin_again(piece)}",
         )
 

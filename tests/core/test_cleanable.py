@@ -8,6 +8,7 @@ import pytest
 
 from blizzard.core.cleanable import find_ingested, is_whole
 from blizzard.core.ledger import LedgerEntry
+from blizzard.core.lists import first_of
 from blizzard.core.log import CommitFacts
 from blizzard.core.position import Marks, Position, RecordsRead
 from blizzard.core.types import SourceIdentity
@@ -39,7 +40,7 @@ def bad(version: int, *entries: LedgerEntry) -> CommitFacts:
 
 
 def kept_first(lines: int) -> str:
-    return f"no ledger that is left says what became of its first {lines:,} lines"
+    return f"no ledger that is left says what became of its {first_of(lines, 'line')}"
 
 
 def kept_cut(records: int) -> str:

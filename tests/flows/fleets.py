@@ -176,7 +176,7 @@ def running(folder: FleetFolder, *, follows: bool = True, log: str = "text") -> 
 
     def lines(name: str | None) -> Progress:
         if log == "json":
-            return JsonProgress(name, out=out, begins_once=True)
+            return JsonProgress(name, out=out)
         return TerminalProgress(out) if name is None else PipelineLines(name, out)
 
     fleet = Fleet(load_fleet(str(folder.file)), NoSession(), control, summary, progress_of=lines)

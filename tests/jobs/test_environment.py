@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import venv
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from jobs import environment
+environment: Any = import_module("jobs.environment")
 
 
 def test_a_python_without_pip_gets_one_line(

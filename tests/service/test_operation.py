@@ -13,7 +13,7 @@ from blizzard.run.commit import Committing
 from tests.flows.in_process import Flow
 from tests.flows.operating import LONGEST_S, InProcessOperation, ask, going, wait_until
 from tests.flows.pausing import pause, paused_in, resume
-from tests.ingesting import ids, write_ids
+from tests.ingesting import ids, is_table, write_ids
 
 ADDRESS: dict[str, Any] = {"api.address": "127.0.0.1:0"}
 
@@ -102,7 +102,7 @@ def test_what_has_no_position_cannot_be_paused(tmp_path: Path) -> None:
         operation.control.pause()  # a signal does not wait for an answer
         wait_until(lambda: any("has committed nothing" in warning for warning in flow.told.warnings))
         write_ids(flow.src / "a.ndjson", 0, 3)
-        wait_until(lambda: flow.table.exists() and ids(flow.table) == [0, 1, 2])
+        wait_until(lambda: is_table(flow.table) and ids(flow.table) == [0, 1, 2])
 
 
 def test_the_page_is_there_before_the_table_is(tmp_path: Path) -> None:

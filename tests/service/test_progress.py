@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,10 @@ import pytest
 
 from blizzard.cli.main import main
 from blizzard.core.events import (
+    Began,
     Committed,
     Discovered,
+    Ended,
     Event,
     Held,
     Ingested,
@@ -28,7 +32,7 @@ from blizzard.core.kinds import CommitKind, Kind
 from blizzard.core.types import BatchPlan, BatchResult, Budget, Slice, SliceReport, TaskPlan, TaskReport
 from blizzard.service.live import make_progress
 from blizzard.service.logs import logged_as_events
-from blizzard.service.progress import JsonProgress, TerminalProgress
+from blizzard.service.progress import JsonProgress, PipelineLines, Progress, TerminalProgress
 from tests.core.test_codec import example
 
 SLICE = Slice(path="a", size_bytes=1, etag="e", from_record=0)
@@ -75,6 +79,21 @@ def test_a_log_gets_lines_and_no_control_characters() -> None:
         "batch 1: committed version 7, sequence 41: 1,500 records in 0 Parquet files; 9,000 kB of JSON read in 2.0 s",
         "warning: careful",
     ]
+
+
+@pytest.mark.parametrize("kind", [TerminalProgress, partial(PipelineLines, "p"), partial(JsonProgress, "p", "r")])
+def test_a_run_that_follows_names_its_source_once(kind: Callable[..., Progress]) -> None:
+    """Each of its cycles begins. A log of a day would name it thousands of times."""
+    out = io.StringIO()
+    progress = kind(out=out)
+    began = Began(pipeline="p", source="/data/events", table="/lake/events", run_id="r")
+    for _ in range(3):
+        progress.see(began)
+        progress.see(Ended(seconds=0.1, was_stopped=False, has_failed=False))
+    assert out.getvalue().count("/data/events") == 1
+    assert len(out.getvalue().splitlines()) == 1
+    progress.see(replace(began, run_id="another"))
+    assert out.getvalue().count("/data/events") == 2
 
 
 def test_a_terminal_has_colour_unless_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
