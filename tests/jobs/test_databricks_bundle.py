@@ -60,6 +60,18 @@ def test_the_bundle_has_only_what_a_bundle_may_have() -> None:
     assert {task["job_cluster_key"] for task in JOB["tasks"]} == cluster_keys
 
 
+@pytest.mark.parametrize("page", [FILE, FILE.parents[2] / "docs/deploy-databricks.md"], ids=["bundle", "docs"])
+def test_what_has_no_default_is_given_to_every_command(page: Path) -> None:
+    """`bundle run` asks for it as `bundle deploy` does, and knows nothing of what that one was given by --var."""
+    required = {name for name, variable in BUNDLE["variables"].items() if "default" not in variable}
+    assert required == {"source", "table", "instance_profile", "notify"}
+    text = page.read_text()
+    assert set(re.findall(r"\bBUNDLE_VAR_(\w+)=", text)) == {*required, "schema"}
+    commands = re.findall(r"^[# ]*databricks bundle .*", text, re.M)
+    assert len(commands) == 2
+    assert not any("--var" in command for command in commands)
+
+
 def test_airflow_may_have_the_schedule_and_the_retries_instead() -> None:
     """A deployment for Airflow sets two variables. Both are used, and have the values for a job on its own."""
     assert JOB["schedule"]["pause_status"] == "${var.pause_status}"
