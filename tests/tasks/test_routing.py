@@ -216,6 +216,18 @@ def test_a_field_twice_is_bad_where_it_is_asked_for(tmp_path: Path) -> None:
     assert counts(reports["all"]) == [{"rows": 1}]
 
 
+def test_a_record_that_another_target_cannot_judge_is_bad_there_and_not_for_no_target(tmp_path: Path) -> None:
+    """It would be in two quarantines."""
+    slices = write_slices(
+        tmp_path, {"f": b'{"id":1,"kind":"z","other":"b","other":"c"}\n{"id":2,"kind":"z","other":"c"}\n'}
+    )
+    specs = routed(tmp_path, {"a": "kind = 'a'", "b": "other = 'b'"})
+    reports = run(specs, slices)
+    assert counts(reports["a"]) == [{"filtered": 2, "unrouted": 1}]
+    assert quarantined(specs["a"], reports["a"]) == [("f", 2, "unrouted", b'{"id":2,"kind":"z","other":"c"}')]
+    assert counts(reports["b"]) == [{"bad": 1, "filtered": 1}]
+
+
 def test_framed_records_are_routed_too(tmp_path: Path) -> None:
     (piece,) = write_slices(tmp_path, {"f": b'[{"id":1,"kind":"a"},\n{"id":2,\n"kind":"z"}]'})
     specs = routed(tmp_path, {"a": "kind = 'a'"})
