@@ -99,9 +99,9 @@ def replay(
     if position.on.transform is not None and ingestor.spec.transform is None:
         raise ConfigError(
             "the last batch of this pipeline went through a transform, and this command has none: the records would"
-            " become rows as they were read. Give it the configuration of the runs (--config), or their transform and"
-            " schema.ddl with --set (a function as transform.python=module:function). If the runs have no transform any"
-            " more, let one of them commit first; or take the records out with blizzard dlq export.",
+            " become rows as they were read. Give it the configuration of the runs (--config), or their schema.ddl and"
+            " transform.sql, or transform.python (module:function). If the runs have no transform any more, let one of"
+            " them commit first; or take the records out with blizzard dlq export.",
             kind=Kind.TRANSFORM,
         )
     if chosen.through_sequence is None or chosen.through_sequence > position.sequence:
