@@ -81,11 +81,9 @@ class Killing:
         self.met["apart" if len(set(moved)) > 1 else "alike"] += 1
         return moved
 
-    def finish(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def finish(self, capsys: pytest.CaptureFixture[str], *more: str) -> None:
         """A run to the end, and what it must have led to."""
-        # A killed run leaves files to read: after a hundred they are more than such small batches read in time.
-        at_once = ("--set", "limits.max_files=1000", "--set", "limits.max_records=100000")
-        finished = run(self.folder, *self.targets.words(), *at_once)
+        finished = run(self.folder, *self.targets.words(), *more)
         assert finished.code == 0, finished.stderr
         bad_ids = range(7, self.records, 30)
         self.targets.check_each_once(set(range(self.records)) - set(bad_ids), bad_ids)
@@ -110,7 +108,8 @@ def test_drivers_killed_between_and_around_the_commits_of_two_targets(
             killing.kill_in_a_moment()
         else:
             killing.kill_at(*AROUND[number // 2 % len(AROUND)])
-    killing.finish(capsys)
+    # A killed run leaves files to read: after a hundred they are more than such small batches read in time.
+    killing.finish(capsys, "--set", "limits.max_files=1000", "--set", "limits.max_records=100000")
     record_property("killed", dict(killing.met))
 
 
