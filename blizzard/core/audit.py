@@ -2,8 +2,8 @@
 
 Every listed file is in one of: waiting, ingested, broken, skipped, unfinished, rewritten, never_ingested, unclear,
 taken_over, in_rows. Only files that `after:NAME` left out are in none. Every file that a ledger names and that is not
-listed is in one of: gone, skipped. Files that are not part of the source, because
-they match no pattern or a filter leaves them out, are not listed, but counted.
+listed is in one of: gone, skipped. Files that are not part of the source, because they match no pattern or a filter
+leaves them out, are not listed, but counted.
 """
 
 from __future__ import annotations

@@ -62,15 +62,20 @@ def entries(targets: Targets, name: str, pipeline: str = "p") -> dict[int, tuple
     return {ledger.sequence: ledger.entries for _, ledger in ledgers_of(table.scan_back(), pipeline)}
 
 
-def test_a_file_that_a_target_left_out_at_first_and_reads_by_request_waits_for_it(
-    shell: Shell, targets: Targets
-) -> None:
+def let_two_begin_late_and_fail(shell: Shell, targets: Targets) -> None:
+    """`two` leaves out the files up to m.ndjson. Then it fails, and `one` says that all its files may go."""
     targets.own["two"] = {"start_from": "after:m.ndjson", "required": False}
     targets.put("n.ndjson", range(10, 15))
     assert run(shell, targets).code == 0
     delete_files(targets)
     targets.own["two"]["schema"] = OTHER_SCHEMA
-    assert run(shell, targets).code == 0  # `one` says that all its files may go
+    assert run(shell, targets).code == 0
+
+
+def test_a_file_that_a_target_left_out_at_first_and_reads_by_request_waits_for_it(
+    shell: Shell, targets: Targets
+) -> None:
+    let_two_begin_late_and_fail(shell, targets)
     del targets.own["two"]["schema"]
     request = ["--target", "two", "--file", "a.ndjson", "--from-record", "0", "--yes"]
     assert shell("checkpoint", "reset", *targets.words(*request)).code == 0
@@ -83,12 +88,7 @@ def test_a_file_that_a_target_left_out_at_first_and_reads_by_request_waits_for_i
 def test_a_file_read_by_request_stays_if_that_target_cannot_do_without_it(shell: Shell, targets: Targets) -> None:
     """Its bad records did not fit into the quarantine. The other target, which had read the file long before, deleted
     it: for this one it was still among those left out at the beginning."""
-    targets.own["two"] = {"start_from": "after:m.ndjson", "required": False}
-    targets.put("n.ndjson", range(10, 15))
-    assert run(shell, targets).code == 0
-    delete_files(targets)
-    targets.own["two"]["schema"] = OTHER_SCHEMA
-    assert run(shell, targets).code == 0  # `one` says that all its files may go
+    let_two_begin_late_and_fail(shell, targets)
     targets.own["two"] |= {
         "schema": {"ddl": DDL},
         "transform": {"sql": "SELECT CAST(name AS BIGINT) AS id, name FROM records"},  # no record has such a name
