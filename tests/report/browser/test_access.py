@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,40 @@ def test_on_a_phone_nothing_sticks_out_and_a_finger_can_hit_it(
     assert widths(browser) == (360, 360)
     assert browser.execute_script(_OUTSIDE) == []
     assert [box for box in boxes(browser, "button, summary, nav a, th a, input") if box[3] < 40] == []
+
+
+@pytest.mark.parametrize("width", [360, 768, 1000, 1280])
+@pytest.mark.parametrize("name", ["eventful", "fleet"])
+def test_the_state_has_room_beside_the_buttons_and_the_token(
+    browser: Browser, shown: dict[str, str], name: str, width: int
+) -> None:
+    browser.resize(width, 900, mobile=width == 360)
+    browser.open(shown[name])
+    ((text, _, _, height),) = boxes(browser, "#state")
+    assert (text, height < 40) == ("running", True)
+    ((_, left, right, _),) = boxes(browser, "#live .state")
+    assert right - left > 240
+
+
+def test_a_table_shows_that_it_goes_on_to_the_side(browser: Browser, shown: dict[str, str]) -> None:
+    """Many browsers show no scroll bar before somebody scrolls, and a table may be cut just between two columns."""
+    browser.resize(768, 900)
+    browser.open(shown["three"])
+    commits = browser.find(".scroll:has(> .commits)")
+    assert browser.execute_script("return arguments[0].scrollWidth > arguments[0].clientWidth", commits) is True
+
+    def edge() -> bytes:
+        box: Any = browser.execute_script(
+            "arguments[0].scrollIntoView({block: 'center'}); const b = arguments[0].getBoundingClientRect();"
+            "return {x: b.right - 9 + scrollX, y: b.bottom - 5 + scrollY, width: 8, height: 3, scale: 1}",
+            commits,
+        )
+        shot = browser.execute_cdp_cmd("Page.captureScreenshot", {"clip": box})
+        return base64.b64decode(shot["data"])
+
+    there_is_more = edge()
+    browser.execute_script("arguments[0].scrollTo(10000, 0)", commits)
+    assert edge() != there_is_more
 
 
 @pytest.mark.parametrize("width", [360, 1280])
