@@ -28,6 +28,8 @@ def make_dag(
         "retry_delay": retry_delay,
         "retry_exponential_backoff": True,
         "max_retry_delay": timedelta(minutes=30),
+        # A backfill of Airflow 3 counts its own runs only, and begins ten at once beside those of `max_active_runs`.
+        "max_active_tis_per_dag": 1,
         **dag_options.pop("default_args", {}),
     }
     dag = DAG(

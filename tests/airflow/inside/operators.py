@@ -44,6 +44,7 @@ def main(dags: str, summaries: str) -> None:
 def tell(dag: Any, summaries: Path, services: Services) -> dict[str, Any]:
     (operator,) = dag.tasks
     shown = {"max_active_runs": dag.max_active_runs, "catchup": dag.catchup, "retries": operator.retries, "ends": {}}
+    shown["at_once"] = operator.max_active_tis_per_dag
     shown["waits"] = bool(getattr(operator, "wait_for_completion", getattr(operator, "wait_for_termination", None)))
     shown["summary_dir"] = operator.summary_dir
     callbacks = operator.on_failure_callback or []
