@@ -84,6 +84,16 @@ def test_airflow_may_have_the_schedule_and_the_retries_instead() -> None:
         Job.from_dict(job)
 
 
+def test_only_the_deployment_for_production_runs_by_itself() -> None:
+    """`mode: development` pauses only schedules that say nothing themselves. Two schedules are two drivers."""
+    running = [
+        name
+        for name, target in BUNDLE["targets"].items()
+        if target.get("variables", {}).get("pause_status", "UNPAUSED") == "UNPAUSED"
+    ]
+    assert running == ["prod"]
+
+
 def argv(**given: str) -> list[str]:
     """As the service makes it: job parameters put in, named parameters as --key=value."""
     values = {p["name"]: p["default"] for p in JOB["parameters"]} | given
