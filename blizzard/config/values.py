@@ -36,8 +36,10 @@ def shown(value: Any) -> str:
 def require_plain(name: str, value: Any, *, or_list: bool) -> None:
     """Keys take texts, numbers and, with `or_list`, lists of them; never a tree."""
     items = value if or_list and isinstance(value, list | tuple) else (value,)
-    if not all(isinstance(item, str | int | float | None) for item in items):
-        raise ConfigError(f"{name} takes a text, a number{' or a list of these' if or_list else ''}, not a tree")
+    for item in items:
+        if not isinstance(item, str | int | float | None):
+            kind = "tree" if isinstance(item, dict | list | tuple) else type(item).__name__
+            raise ConfigError(f"{name} takes a text, a number{' or a list of these' if or_list else ''}, not a {kind}")
     if any(isinstance(item, int) and abs(item) >= 2**64 for item in items):
         raise ConfigError(f"{name}: the number is too large")
 

@@ -46,6 +46,12 @@ def test_a_wrong_call_is_told_in_arguments(
     assert raised.value.kind == Kind.USAGE
 
 
+def test_a_path_where_a_text_belongs_is_named(tmp_path: Path) -> None:
+    with pytest.raises(blizzard.ConfigError) as raised:
+        blizzard.plan(source=cast(Any, tmp_path), table="t", infer=True)
+    assert str(raised.value) == "source.path takes a text, a number or a list of these, not a PosixPath"
+
+
 def test_a_refusal_that_names_options_names_arguments(tmp_path: Path, in_process: None) -> None:
     """The way out of a moved source: the old path, and the name of the pipeline."""
     write_ids(tmp_path / "old" / "a.ndjson", 0, 5)
