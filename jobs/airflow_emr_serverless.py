@@ -34,7 +34,12 @@ dag = make_dag(
         application="s3://lake/_blizzard/ingest.py",
         environment="s3://lake/_blizzard/blizzard-env-0.1.0-linux_x86_64.tar.gz",
         summary_dir="s3://lake/_blizzard/summaries",
-        conf={"spark.executor.instances": "4"},
+        # What a batch is cut for, whether or not executors are allocated dynamically.
+        conf={
+            "spark.executor.instances": "4",
+            "spark.dynamicAllocation.maxExecutors": "4",
+            "spark.executor.cores": "4",
+        },
     ),
     schedule=timedelta(hours=1),
     start_date=datetime(2024, 1, 1, tzinfo=timezone.utc),

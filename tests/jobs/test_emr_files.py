@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import fnmatch
 import json
 import re
@@ -15,6 +16,7 @@ from botocore.validate import ParamValidator
 
 from blizzard.airflow import EmrServerless, EmrStep, Ingest
 from blizzard.cli.parser import build_parser
+from blizzard.spark.cores import slots_to_come
 from tests.jobs.examples import emr_arguments
 
 FOLDER = Path(__file__).parents[2] / "jobs/emr"
@@ -73,6 +75,31 @@ def test_the_files_and_the_airflow_runners_ask_for_the_same_settings() -> None:
     )
     asked = confs(shlex.split(runner.job_driver(ingest)["sparkSubmit"]["sparkSubmitParameters"]))
     assert asked.items() <= archive.items()
+
+
+def of_airflow(name: str) -> dict[str, str]:
+    """The Spark settings of an example DAG."""
+    tree = ast.parse((FOLDER.parent / name).read_text())
+    found = [
+        ast.literal_eval(word.value) for word in ast.walk(tree) if isinstance(word, ast.keyword) and word.arg == "conf"
+    ]
+    return dict(found[0]) if found else {}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        confs(STEPS[0]["HadoopJarStep"]["Args"]),
+        confs(shlex.split(JOB_RUN["jobDriver"]["sparkSubmit"]["sparkSubmitParameters"])),
+        of_airflow("airflow_emr_step.py"),
+        of_airflow("airflow_emr_serverless.py"),
+    ],
+    ids=["steps", "job run", "DAG of steps", "DAG of job runs"],
+)
+def test_a_batch_is_cut_for_more_than_two_tasks(settings: dict[str, str]) -> None:
+    """EMR allocates executors dynamically unless told otherwise: without a maximum nobody knows how many may come."""
+    assert slots_to_come({"spark.dynamicAllocation.enabled": "true"} | settings) == 16
+    assert slots_to_come({"spark.dynamicAllocation.enabled": "false"} | settings) == 16
 
 
 READ, WRITE = {"s3:GetObject"}, {"s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"}

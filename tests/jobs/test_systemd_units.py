@@ -96,7 +96,7 @@ def test_exit_codes_have_the_end_that_they_mean(name: str) -> None:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_failure_that_is_tried_again_tells_nobody(name: str) -> None:
-    """Since 254 systemd passes through "failed" before each restart, and starts OnFailure= each time, unless told so."""
+    """Since 254 systemd passes through "failed" before each restart and starts OnFailure=, unless told otherwise."""
     assert settings(name)["OnFailure"] == ["blizzard-alert@%i.service"]
     assert settings(name)["RestartMode"] == ["direct"]
 
