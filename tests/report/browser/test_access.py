@@ -75,6 +75,17 @@ def test_on_a_phone_nothing_sticks_out_and_a_finger_can_hit_it(
     assert [box for box in boxes(browser, "button, summary, nav a, th a, input") if box[3] < 40] == []
 
 
+@pytest.mark.parametrize("width", [761, 1021, 1100, 1181])
+@pytest.mark.parametrize("name", [name for name in PAGES if name != "many"])
+def test_between_a_phone_and_a_desk_nothing_sticks_out(
+    browser: Browser, shown: dict[str, str], name: str, width: int
+) -> None:
+    browser.resize(width, 900)
+    browser.open(shown[name])
+    assert widths(browser) == (width, width)
+    assert browser.execute_script(_OUTSIDE) == []
+
+
 @pytest.mark.parametrize("width", [360, 768, 1000, 1280])
 @pytest.mark.parametrize("name", ["eventful", "fleet"])
 def test_the_state_has_room_beside_the_buttons_and_the_token(
@@ -166,6 +177,17 @@ def test_on_paper_the_legend_keeps_its_colours(browser: Browser, shown: dict[str
         assert browser.execute_script(adjusts) == "exact"
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_with_colours_that_the_system_forces_the_legend_keeps_its_own(browser: Browser, shown: dict[str, str]) -> None:
+    """Bars keep their fill then, so the legend has to keep its ground."""
+    ground = "return getComputedStyle(document.querySelector('.legend i.bad')).backgroundColor"
+    browser.open(shown["eventful"])
+    usual = browser.execute_script(ground)
+    features = [{"name": "forced-colors", "value": "active"}, {"name": "prefers-color-scheme", "value": "light"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    assert browser.execute_script("return matchMedia('(forced-colors: active)').matches") is True
+    assert browser.execute_script(ground) == usual
 
 
 def test_with_a_keyboard_the_numbers_of_a_chart_can_be_opened_and_the_focus_is_seen(
