@@ -50,7 +50,7 @@ def bring_up_to_date(wanted: Wanted, confirmed: VersionId | None) -> tuple[int, 
     with wanted.place.opened() as mirror:
         for _ in range(_ROUNDS):
             held = mirror.look(series)  # before the log is read: see core/mirror.py
-            if held.newest == version.id:
+            if held.newest == version.id and (confirmed or not held.is_missing_some_below(version.sequence)):
                 break
             change = append(held, version, keep=wanted.keep)
             if change is not None:
