@@ -178,8 +178,7 @@ def test_what_one_process_did_not_get_to_is_made_up_for_by_the_next(commits: int
     bring_up_to_date(wanted(mirror, log, log.commit(), keep=10), None)
     for _ in range(3):
         log.commit()
-    steps = iter([nothing] * 4)
-    mirror.between = lambda: next(steps, fails("gone"))()  # once the newest is written
+    mirror.between = fails("gone", after=4)  # once the newest is written
     with pytest.raises(OSError, match="gone"):
         bring_up_to_date(wanted(mirror, log, log.newest, keep=10), None)
     assert sorted(mirror.files) == [1, 4]
@@ -230,9 +229,12 @@ class Copying:
         return [event for event in self.events if isinstance(event, kind)]
 
 
-def fails(text: str) -> Callable[[], None]:
+def fails(text: str, after: int = 0) -> Callable[[], None]:
+    well = iter(range(after))
+
     def fail() -> None:
-        raise OSError(28, text)
+        if next(well, None) is None:
+            raise OSError(28, text)
 
     return fail
 
@@ -298,6 +300,32 @@ def test_a_mirror_that_never_answers_is_given_up_and_says_nothing_later() -> Non
     copying.follow()
     copying.thread.finish()
     assert (sorted(copying.mirror.files), copying.said(Mirrored)) == ([1, 2, 3], [Mirrored(sequence=3)])
+
+
+def test_a_service_says_that_its_mirror_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no end that would wait for the mirror and give it up."""
+    copying, goes_on, hangs = Copying(), threading.Event(), threading.Event()
+
+    def hang() -> None:
+        hangs.set()
+        assert goes_on.wait(60)
+
+    copying.mirror.between = hang
+    copying.follow()
+    assert hangs.wait(60)
+    copying.follow()
+    assert copying.events == []
+    monkeypatch.setattr("blizzard.run.mirror.REPORT_AFTER_S", 0.0)
+    for _ in range(2):
+        copying.follow()
+    assert [event.sequence for event in copying.said(MirrorFailed)] == [3, 4]
+    (warning,) = copying.said(Warned)
+    assert "could not be written: it has not answered for more than 0 seconds. The run goes on" in warning.message
+    copying.mirror.between = nothing
+    goes_on.set()
+    copying.thread.finish()
+    assert (sorted(copying.mirror.files), copying.said(Mirrored)[-1].sequence) == ([1, 2, 3, 4], 4)
+    assert len(copying.said(Noted)) == 1
 
 
 def test_no_room_for_a_thread_does_not_stop_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
