@@ -254,6 +254,7 @@ def test_one_sql_query_shows_a_whole_fleet(shell: Shell, tmp_path: Path) -> None
         ("sqlite:///{table}/positions.db", "usage", "a VACUUM of the table deletes what it does not know"),
         ("sqlite://", "usage", "needs a file for its SQLite database"),
         ("sqlite:///:memory:", "usage", "needs a file for its SQLite database"),
+        ("sqlite:///file:{folder}/positions.db?nolock=1&uri=true", "usage", "needs a file for its SQLite database"),
         ("mysql://host/fleet", "unsupported_scheme", "mysql: is not one of"),
         ("host=h dbname=fleet password=Zq7planted", "unsupported_scheme", "write postgresql://HOST/DATABASE"),
         ("postgresql+asyncpg://host/fleet", "unsupported_scheme", "a database is sqlite:////PATH or postgresql://"),
