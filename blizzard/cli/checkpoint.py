@@ -9,6 +9,7 @@ from typing import Any
 from blizzard.cli.context import ingesting, looking
 from blizzard.cli.output import output_of, print_file
 from blizzard.cli.show import time_text
+from blizzard.config.file import split_name
 from blizzard.core.choose import Change, names_of, refuse_change
 from blizzard.core.kinds import Kind
 from blizzard.core.patterns import word_for
@@ -131,6 +132,8 @@ def _shown_choice(change: Change, below: str | None) -> dict[str, Any]:
 
 
 def _export(options: argparse.Namespace) -> int:
+    if options.pipeline is None:
+        raise ConfigError("--pipeline is missing: name the pipeline to export", kind=Kind.USAGE)
     with looking(options) as assembly:
         content = transfer.export_position(assembly.open_table(), options.pipeline, sequence=options.sequence)
     if options.out == "-":
@@ -143,7 +146,9 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
-    of_mirror = (options.sequence, options.pipeline, options.table_id)
+    by_config = split_name(options.config)[1] if options.config is not None else None
+    pipeline = options.pipeline if options.pipeline != by_config else None
+    of_mirror = (options.sequence, pipeline, options.table_id)
     if options.file is not None and any(given is not None for given in of_mirror):
         raise ConfigError("--sequence, --pipeline and --table-id go with --from-mirror", kind=Kind.USAGE)
     content = None if options.file is None else _read(options.file)

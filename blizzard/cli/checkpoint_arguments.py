@@ -97,7 +97,7 @@ def _add_export(actions: Commands) -> None:
         examples=["blizzard checkpoint export --table /lake/events --pipeline events --out position.json"],
     )
     add_table_arguments(export)
-    export.add_argument("--pipeline", metavar="NAME", required=True, help="the pipeline")
+    export.add_argument("--pipeline", metavar="NAME", help="the pipeline; needed, unless --config names it")
     export.add_argument(
         "--sequence", metavar="N", type=whole_number(1), help="the position of this sequence; default: the newest"
     )

@@ -69,8 +69,9 @@ def locate_mirror(uri: str) -> str:
             f"the mirror {uri.partition(':')[0]}:… cannot be opened: a database is sqlite:////PATH or postgresql://HOST/DATABASE",
             kind=Kind.UNSUPPORTED_SCHEME,
         )
-    file = sqlite_file(uri)
-    if scheme.lower().startswith("sqlite") and (file is None or file.startswith(":")):
+    file, query = sqlite_file(uri), uri.partition("?")[2]
+    # With uri=true the file has a name that only SQLite can make out.
+    if scheme.lower().startswith("sqlite") and (file is None or file.startswith(":") or "uri=" in query):
         raise ConfigError(
             "the mirror needs a file for its SQLite database, such as sqlite:////var/lib/positions.db", kind=Kind.USAGE
         )

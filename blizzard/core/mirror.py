@@ -95,6 +95,11 @@ class Held:
     def highest(self) -> int:
         return max(self.batches, default=0)
 
+    def is_missing_some_below(self, sequence: int) -> bool:
+        """Whether somebody who made up for what was missing got no further than a part of it."""
+        below = [s for s in self.batches if s < sequence]
+        return bool(below) and len(below) < sequence - min(below)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
@@ -153,7 +158,7 @@ def compare(
         if agrees:
             agreeing.add(version.sequence)
         # What was just added agrees, and may have a gap below it.
-        has_more = version.sequence - 1 in held.batches
+        has_more = version.sequence - 1 in held.batches and not held.is_missing_some_below(version.sequence)
         if len(seen) == keep or (agrees and has_more and version.sequence != newest):
             break
     if newest is None or newest < known:

@@ -7,6 +7,7 @@ next run. What is missing is read from the log, so nothing has to be remembered.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from blizzard.text.plain import plain
 
 # How long the end of a run waits for a mirror that is slow.
 GIVE_UP_AFTER_S = 5.0
+# After so long a run that follows reports it, too: a folder on a dead network drive never answers.
+REPORT_AFTER_S = 60.0
 # Looked through for versions that the mirror lacks. More would take long, and older ones are of little use.
 _COMMITS_COMPARED = 200
 # Other drivers may write to the same series at the same time.
@@ -50,7 +53,7 @@ def bring_up_to_date(wanted: Wanted, confirmed: VersionId | None) -> tuple[int, 
     with wanted.place.opened() as mirror:
         for _ in range(_ROUNDS):
             held = mirror.look(series)  # before the log is read: see core/mirror.py
-            if held.newest == version.id:
+            if held.newest == version.id and (confirmed or not held.is_missing_some_below(version.sequence)):
                 break
             change = append(held, version, keep=wanted.keep)
             if change is not None:
@@ -83,23 +86,32 @@ class MirrorThread:
         self._waiting: dict[Series, Wanted] = {}
         self._thread: threading.Thread | None = None
         self._at: Wanted | None = None  # what the thread is at
+        self._since = 0.0
         self._confirmed: dict[Series, VersionId] = {}
         self._said: dict[Series, str] = {}  # the trouble that is known of each
 
     def ask(self, wanted: Wanted) -> None:
         with self._change:
             self._waiting[wanted.series] = wanted
-            if self._thread is not None:
-                return
-            self._thread = threading.Thread(target=self._work, name="blizzard-mirror", daemon=True)
-            try:
-                self._thread.start()
-            except RuntimeError as e:  # the machine has no room for another thread
-                why, self._thread = plain(e), None
-                self._waiting.clear()
-            else:
-                return
-        self._report_failure(wanted, why)
+            why = self._too_slow() if self._thread is not None else self._start()
+        if why is not None:
+            self._report_failure(wanted, why)
+
+    def _start(self) -> str | None:
+        """None, or why it cannot be done."""
+        self._thread = threading.Thread(target=self._work, name="blizzard-mirror", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError as e:  # the machine has no room for another thread
+            self._thread = None
+            self._waiting.clear()
+            return plain(e)
+        return None
+
+    def _too_slow(self) -> str | None:
+        if self._at is None or time.monotonic() - self._since < REPORT_AFTER_S:
+            return None
+        return f"it has not answered for more than {REPORT_AFTER_S:g} seconds"
 
     def finish(self, within_s: float | None = None) -> None:
         """Wait until nothing is left to do. A mirror that does not answer is given up: its thread says no more."""
@@ -131,7 +143,7 @@ class MirrorThread:
                     self._thread = self._at = None
                     self._change.notify_all()
                     return
-                self._at = self._waiting.pop(next(iter(self._waiting)))
+                self._at, self._since = self._waiting.pop(next(iter(self._waiting))), time.monotonic()
             self._copy(self._at, mine)
 
     def _copy(self, wanted: Wanted, mine: threading.Thread) -> None:

@@ -114,27 +114,17 @@ class LocalStore:
 
     def put(self, name: str, content: bytes) -> None:
         path = self._path(name)
-        temporary = f"{path}.{os.urandom(4).hex()}.tmp"
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        with _beside(path, content) as temporary:
+            os.replace(temporary, path)
         sync(os.path.dirname(path))
 
     def put_if_absent(self, name: str, content: bytes) -> bool:
         path = self._path(name)
-        temporary = f"{path}.{os.urandom(4).hex()}.tmp"
         try:
-            with open(temporary, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(temporary, path)  # fails if the name is taken, and never shows half a file
+            with _beside(path, content) as temporary:
+                os.link(temporary, path)  # fails if the name is taken, and never shows half a file
         except FileExistsError:
             return False
-        finally:
-            os.unlink(temporary)
         sync(os.path.dirname(path))
         return True
 
@@ -213,6 +203,21 @@ def seen_ms_of(info: os.stat_result) -> int:
 
 def _listed(name: str, info: os.stat_result) -> SourceFile:
     return SourceFile(path=name, size_bytes=info.st_size, etag=etag_of(info), seen_ms=seen_ms_of(info))
+
+
+@contextmanager
+def _beside(path: str, content: bytes) -> Iterator[str]:
+    """A file with this content, to be put in its place. Nothing of it stays behind: a full disk must not get fuller."""
+    temporary = f"{path}.{os.urandom(4).hex()}.tmp"
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
 
 
 def _check_unchanged(file: BinaryIO, piece: Slice) -> None:

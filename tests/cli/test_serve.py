@@ -165,4 +165,9 @@ def test_other_commands_take_one_pipeline_of_the_file(folder: FleetFolder, capfd
     assert (code, json.loads(out)["pipeline"]) == (0, "orders")
     code, out = call("status", "--config", one, "--json")
     assert [p["pipeline"] for p in json.loads(out)["pipelines"]] == ["orders"]
+    assert call("checkpoint", "export", "--config", one, "--out", str(folder.folder / "kept.json"))[0] == 0
+    kept = ("--in", str(folder.folder / "kept.json"), "--replace")
+    assert call("checkpoint", "import", "--config", one, *kept)[0] == 0
+    assert call("checkpoint", "import", "--config", one, *kept, "--pipeline", "other")[0] == 2
+    assert call("checkpoint", "export", "--table", str(folder.table("orders")), "--out", "-")[0] == 2
     assert call("status", "--config", str(folder.file))[0] == 2

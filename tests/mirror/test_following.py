@@ -15,6 +15,7 @@ from blizzard.run.assemble import Assembly
 from blizzard.run.summary import Summary
 from blizzard.service.control import RunControl
 from blizzard.service.operation import Operation
+from tests.flows.fleets import FleetFolder, running
 from tests.flows.in_process import Told, newest
 from tests.flows.operating import wait_until
 from tests.ingesting import DDL, is_table, write_ids
@@ -77,3 +78,19 @@ def test_no_cycle_waits_for_a_mirror_that_hangs(tmp_path: Path, monkeypatch: pyt
             goes_on.set()
         wait_until(lambda: sorted(mirror.files) == [1, 2, 3])
     assert not any("mirror" in warning for warning in told.warnings)
+
+
+@pytest.mark.usefixtures("readers")
+def test_pipelines_of_one_process_share_one_table(tmp_path: Path) -> None:
+    names = ["clicks", "orders", "refunds"]
+    mirror = MirrorUnderTest(kind="sqlite", uri=f"sqlite:///{tmp_path}/fleet.db")
+    shared = {"checkpoint": {"mirror": mirror.uri}, "limits": {"max_files": 1}}
+    folder = FleetFolder(tmp_path, top=shared).add(*names)
+    for name in names:
+        for number in (0, 1):
+            folder.put(name, number, number + 1, f"{number}.ndjson")
+    with running(folder) as fleet:
+        wait_until(lambda: all(folder.ids(name) == [0, 1] for name in names))
+        fleet.stop()
+    assert {v.series.pipeline: v.sequence for v in mirror.stored.newest_of_each()} == dict.fromkeys(names, 2)
+    assert [mirror.sequences(name) for name in names] == [[1, 2]] * 3

@@ -72,7 +72,7 @@ def test_only_so_many_are_kept(shell: Shell, mirror: MirrorUnderTest) -> None:
     assert mirror.sequences() == [4, 5]
 
 
-def test_edits_rollbacks_replays_and_imports_are_copied_too(shell: Shell, mirror: MirrorUnderTest) -> None:
+def test_edits_rollbacks_replays_imports_and_pauses_are_copied_too(shell: Shell, mirror: MirrorUnderTest) -> None:
     source(shell, 0, 1)
     write(shell.folder / "src/2.ndjson", line(6) + b'{"id":"7","name":"n7"}\n' + line(8))
     run(shell, mirror, "--set", "limits.max_files=1")
@@ -89,7 +89,9 @@ def test_edits_rollbacks_replays_and_imports_are_copied_too(shell: Shell, mirror
     assert shell(*exported).code == 0
     again = ("checkpoint", "import", "--table", str(shell.table), "--in", "kept.json", "--replace", *mirror.words)
     assert shell(*again).code == 0
-    assert mirror.sequences() == list(range(1, 9))
+    for word in ("pause", "resume"):
+        assert shell(word, "--table", str(shell.table), "--pipeline", "p", *mirror.words).code == 0
+    assert mirror.sequences() == list(range(1, 11))
     run(shell, mirror)
     assert ids(shell.table) == list(range(9))
 
@@ -252,6 +254,7 @@ def test_one_sql_query_shows_a_whole_fleet(shell: Shell, tmp_path: Path) -> None
         ("sqlite:///{table}/positions.db", "usage", "a VACUUM of the table deletes what it does not know"),
         ("sqlite://", "usage", "needs a file for its SQLite database"),
         ("sqlite:///:memory:", "usage", "needs a file for its SQLite database"),
+        ("sqlite:///file:{folder}/positions.db?nolock=1&uri=true", "usage", "needs a file for its SQLite database"),
         ("mysql://host/fleet", "unsupported_scheme", "mysql: is not one of"),
         ("host=h dbname=fleet password=Zq7planted", "unsupported_scheme", "write postgresql://HOST/DATABASE"),
         ("postgresql+asyncpg://host/fleet", "unsupported_scheme", "a database is sqlite:////PATH or postgresql://"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from blizzard.core.events import Event, Mirrored, MirrorFailed, Noted, Warned
 from blizzard.core.log import CommitFacts, positions_in
-from blizzard.core.mirror import Change, Held, Series, Version, VersionId
+from blizzard.core.mirror import Change, Held, Series, Version, VersionId, version_of
 from blizzard.core.position import Position
 from blizzard.run.mirror import MirrorThread, TableMirror, Wanted, bring_up_to_date
 from tests.core.logs import ledger_of, own
@@ -157,8 +157,9 @@ def test_whatever_happens_in_between_the_next_run_makes_the_mirror_agree(steps: 
     assert mirror.latest.id == VersionId(sequence=newest.sequence, batch_id=newest.batch_id)
     assert max(mirror.files) == newest.sequence
     assert mirror.files[newest.sequence].batch_id == newest.batch_id
-    if not {"die", "put back"} & {*steps, *runs}:  # nothing is missing, and only so many are kept
-        assert sorted(mirror.files) == list(range(max(1, newest.sequence - 3), newest.sequence + 1))
+    if "put back" not in {*steps, *runs}:  # nothing is missing, and only so many are kept
+        first = max(1, newest.sequence - 3) if "die" not in steps else min(mirror.files)
+        assert sorted(mirror.files) == list(range(first, newest.sequence + 1))
 
 
 def test_the_middle_is_filled_from_the_log_and_the_oldest_leave() -> None:
@@ -168,6 +169,25 @@ def test_the_middle_is_filled_from_the_log_and_the_oldest_leave() -> None:
         log.commit()
     bring_up_to_date(wanted(mirror, log, log.newest), VersionId(sequence=1, batch_id="b1"))
     assert sorted(mirror.files) == [3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("commits", [0, 1])
+def test_what_one_process_did_not_get_to_is_made_up_for_by_the_next(commits: int) -> None:
+    """The newest position comes first. It must not hide that those before it are missing, however far below."""
+    mirror, log = ModelMirror(), ModelLog()
+    bring_up_to_date(wanted(mirror, log, log.commit(), keep=10), None)
+    for _ in range(3):
+        log.commit()
+    mirror.between = fails("gone", after=4)  # once the newest is written
+    with pytest.raises(OSError, match="gone"):
+        bring_up_to_date(wanted(mirror, log, log.newest, keep=10), None)
+    assert sorted(mirror.files) == [1, 4]
+    mirror.between = nothing
+    for _ in range(commits):  # by a version that did not look below
+        newest = version_of(SERIES, log.commit(), 0)
+        mirror.apply(SERIES, Change(write=(newest,), newest=newest))
+    bring_up_to_date(wanted(mirror, log, log.newest, keep=10), None)
+    assert sorted(mirror.files) == list(range(1, 5 + commits))
 
 
 def test_an_ordinary_commit_reads_no_log() -> None:
@@ -209,9 +229,12 @@ class Copying:
         return [event for event in self.events if isinstance(event, kind)]
 
 
-def fails(text: str) -> Callable[[], None]:
+def fails(text: str, after: int = 0) -> Callable[[], None]:
+    well = iter(range(after))
+
     def fail() -> None:
-        raise OSError(28, text)
+        if next(well, None) is None:
+            raise OSError(28, text)
 
     return fail
 
@@ -277,6 +300,32 @@ def test_a_mirror_that_never_answers_is_given_up_and_says_nothing_later() -> Non
     copying.follow()
     copying.thread.finish()
     assert (sorted(copying.mirror.files), copying.said(Mirrored)) == ([1, 2, 3], [Mirrored(sequence=3)])
+
+
+def test_a_service_says_that_its_mirror_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no end that would wait for the mirror and give it up."""
+    copying, goes_on, hangs = Copying(), threading.Event(), threading.Event()
+
+    def hang() -> None:
+        hangs.set()
+        assert goes_on.wait(60)
+
+    copying.mirror.between = hang
+    copying.follow()
+    assert hangs.wait(60)
+    copying.follow()
+    assert copying.events == []
+    monkeypatch.setattr("blizzard.run.mirror.REPORT_AFTER_S", 0.0)
+    for _ in range(2):
+        copying.follow()
+    assert [event.sequence for event in copying.said(MirrorFailed)] == [3, 4]
+    (warning,) = copying.said(Warned)
+    assert "could not be written: it has not answered for more than 0 seconds. The run goes on" in warning.message
+    copying.mirror.between = nothing
+    goes_on.set()
+    copying.thread.finish()
+    assert (sorted(copying.mirror.files), copying.said(Mirrored)[-1].sequence) == ([1, 2, 3, 4], 4)
+    assert len(copying.said(Noted)) == 1
 
 
 def test_no_room_for_a_thread_does_not_stop_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -359,3 +361,18 @@ def test_a_folder_of_a_hierarchical_namespace_is_no_file(azure_server: AzureServ
     store = azure_at(azure_server.url, f"abfss://hierarchy@{AZURE_HOST}")
     assert [file.path for file in store.walk()] == ["out.ndjson/part-0.ndjson"]
     assert store.stat("out.ndjson") is None
+
+
+@pytest.mark.parametrize("put", ["put", "put_if_absent"])
+def test_a_full_disk_keeps_nothing_of_what_did_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, put: str
+) -> None:
+    """A service tries again each time: it would fill the disk with parts."""
+
+    def fail(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="No space left"):
+        getattr(open_store(str(tmp_path)), put)("latest.json", b"{}")
+    assert list(tmp_path.iterdir()) == []
