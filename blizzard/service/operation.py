@@ -245,15 +245,16 @@ class Operation:
     def _next_sequence(self) -> dict[str, Any]:
         """To wait for. With several targets, of each one."""
         if isinstance(self._metrics, TargetMetrics):
-            return {"sequences": {name: (newest or 0) + 1 for name, newest in self._metrics.sequences.items()}}
-        return {"sequence": (self._metrics.newest_sequence or 0) + 1}
+            return {"sequences": {name: metrics.next_sequence for name, metrics in self._metrics.of.items()}}
+        return {"sequence": self._metrics.next_sequence}
 
     @property
     def state(self) -> str:
         if self._control.is_stopping:
             return "stopping"
-        if self._control.wish is not None:
-            return self._control.wish.value
+        wish = self._control.wish  # the run may grant it at this moment
+        if wish is not None:
+            return wish.value
         return "paused" if self._metrics.paused is not None else "running"
 
     def _health(self) -> Answer:

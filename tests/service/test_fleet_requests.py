@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from blizzard.core.commit import CommitRequest
+from blizzard.delta.table import DeltaRsTable
 from blizzard.service import follow
 from blizzard.service.control import RunControl
 from blizzard.service.fleet_control import FleetControl
@@ -87,6 +89,33 @@ def test_what_is_asked_of_one_that_goes_on_failing_does_not_hide_that_it_fails(
         DeltaTable(refused.table("a")).restore(2)  # what was asked for is still wanted
         tell(fleet, action)
         fleet.wait_for("a", "running" if action == "resume" else "paused")
+
+
+def test_what_is_read_while_the_batch_before_it_commits_has_the_sequence_after_that(
+    folder: FleetFolder, held: tuple[threading.Event, threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.top["limits"] = {"max_files": 1}
+    folder.put("a", 4, 6, "c.ndjson")
+    (begun, may_go_on), commits, may_commit = held, threading.Event(), threading.Event()
+    append = DeltaRsTable.append
+
+    def append_later(table: DeltaRsTable, request: CommitRequest) -> None:
+        commits.set()
+        assert may_commit.wait(LONGEST_S)
+        append(table, request)
+
+    monkeypatch.setattr(DeltaRsTable, "append", append_later)
+    with running(folder) as fleet:
+        assert begun.wait(LONGEST_S)
+        begun.clear()
+        may_go_on.set()
+        assert commits.wait(LONGEST_S)
+        assert begun.wait(LONGEST_S)  # sequence 3 is read, and 2 is not in the log yet
+        assert ask(f"{fleet.url}/pipelines/a/checkpoint", "POST").json["sequence"] == 3
+        may_commit.set()
+        wait_until(lambda: fleet.row("a")["sequence"] == 3)
+        assert ask(f"{fleet.url}/pipelines/a/checkpoint", "POST").json["sequence"] == 4
+    assert folder.ids("a") == list(range(6))
 
 
 def test_a_pipeline_that_is_stopped_takes_no_request_that_nobody_would_grant(
