@@ -120,7 +120,7 @@ class Operation:
         try:
             with reported_if_gone():
                 act = Pausing.pause if wish is Wish.PAUSE else Pausing.resume
-                done = pause_each(replace(self._assembly, emit=emit), self._pipeline, act)
+                done = pause_each(replace(self._assembly_to_pause(), emit=emit), self._pipeline, act)
             if wish is Wish.PAUSE and not done:
                 raise nothing_to_pause(self._pipeline)
             self._tell_of_pause(done)
@@ -132,6 +132,9 @@ class Operation:
             is_done = True
         finally:
             self._control.has_tried(wish, is_done=is_done)
+
+    def _assembly_to_pause(self) -> Assembly:
+        return self._assembly
 
     def _tell_of_pause(self, done: Mapping[str, PauseDone | BlizzardError]) -> None:
         """Raises if it was done nowhere. One of several logs that cannot be written to is only reported."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
+from blizzard.config.load import Config
 from blizzard.core.commit import CommitRequest
+from blizzard.core.kinds import Kind
 from blizzard.delta.table import DeltaRsTable
-from blizzard.service import follow
+from blizzard.errors import Temporary
+from blizzard.service import follow, member
 from blizzard.service.control import RunControl
 from blizzard.service.fleet_control import FleetControl
 from blizzard.service.member import Member
@@ -180,6 +184,33 @@ def test_a_pause_that_is_asked_for_at_the_very_end_is_committed(
     summary = run_once(folder)
     assert (answers, summary.pipelines["a"].paused is not None, summary.pipelines["b"].paused) == ([202], True, None)
     assert run_once(folder).pipelines["a"].status == "paused"
+
+
+def test_a_pause_waits_for_the_session_that_says_where_the_table_is(
+    folder: FleetFolder, readers: Readers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_once(folder)
+    folder.put("a", 2, 4, "b.ndjson")
+    folder.pipelines["a"]["table"] = {"path": "lake.a", "committer": "delta-spark"}
+    has_session = threading.Event()
+
+    def resolve(config: Config, _: object) -> Config:
+        if config.table.path != "lake.a":
+            return config
+        if not has_session.is_set():
+            raise Temporary("the session did not start", kind=Kind.SPARK_SESSION)
+        return replace(config, table=replace(config.table, path=str(folder.table("a")), committer="delta-rs"))
+
+    monkeypatch.setattr(member, "resolve_table", resolve)
+    with running(folder) as fleet:
+        fleet.wait_for("a", "retrying")
+        assert tell(fleet, "pause") == (202, "pausing")
+        cycles = fleet.row("a")["cycles"]
+        wait_until(lambda: fleet.row("a")["cycles"] > cycles)
+        assert fleet.state("a") == "retrying"
+        has_session.set()
+        fleet.wait_for("a", "paused")
+    assert folder.ids("a") == [0, 1]
 
 
 def test_a_process_that_is_asked_to_end_while_one_is_started_again_ends(
