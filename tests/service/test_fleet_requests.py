@@ -15,7 +15,7 @@ from blizzard.core.commit import CommitRequest
 from blizzard.core.kinds import Kind
 from blizzard.delta.table import DeltaRsTable
 from blizzard.errors import Temporary
-from blizzard.service import follow, member
+from blizzard.service import follow
 from blizzard.service.control import RunControl
 from blizzard.service.fleet_control import FleetControl
 from blizzard.service.member import Member
@@ -201,7 +201,7 @@ def test_a_pause_waits_for_the_session_that_says_where_the_table_is(
             raise Temporary("the session did not start", kind=Kind.SPARK_SESSION)
         return replace(config, table=replace(config.table, path=str(folder.table("a")), committer="delta-rs"))
 
-    monkeypatch.setattr(member, "resolve_table", resolve)
+    monkeypatch.setattr("blizzard.service.member.resolve_table", resolve)
     with running(folder) as fleet:
         fleet.wait_for("a", "retrying")
         assert tell(fleet, "pause") == (202, "pausing")
