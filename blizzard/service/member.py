@@ -289,6 +289,8 @@ class Member(Operation):
     @property
     def _waits_for(self) -> str | None:
         match self.state, self._activity:
+            case "stopped", _ if not self._follows:
+                return None  # all is read, and the process ends with the last one
             case (("paused" | "stopped"), _):
                 return "a resume"
             case "failed", "waiting":

@@ -161,7 +161,7 @@ def test_a_fleet_that_ends_when_all_is_read_resumes_nothing(folder: FleetFolder,
     free = threading.Event()
     readers.hooks["b"] = lambda: free.wait(LONGEST_S)
     with running(folder, follows=False) as fleet:
-        fleet.wait_for("a", "stopped")
+        assert fleet.wait_for("a", "stopped")["waits_for"] is None
         refusal = ask(f"{fleet.url}/pipelines/a/resume", "POST")
         assert (refusal.status, refusal.json["error"]) == (
             409,
