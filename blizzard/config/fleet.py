@@ -70,9 +70,9 @@ def load_fleet(path: str, *, assignments: tuple[str, ...] = (), flags: Mapping[s
 
 def _check_names(path: str, names: list[str]) -> None:
     if not 1 <= len(names) <= MAX_PIPELINES:
+        way = "Split it into several files, each with its own process." if names else "Name one below `pipelines`."
         raise ConfigError(
-            f"the configuration {path} has {len(names):,} pipelines; a fleet has from 1 to {MAX_PIPELINES}. Split it"
-            f" into several files, each with its own process.",
+            f"the configuration {path} has {len(names):,} pipelines; a fleet has from 1 to {MAX_PIPELINES}. {way}",
             kind=Kind.FLEET,
         )
     for name in names:

@@ -241,7 +241,7 @@ def _inferred_schema(assembly: Assembly) -> DeltaSchema | None:
     """None: there is no record. Raises, with the schema as a suggestion, if inference was not asked for."""
     listed = assembly.source.look(EVERYTHING)
     if not listed.files:
-        check_matches(assembly.emit, listed, assembly.source.identity)
+        check_matches(assembly.remarks.once(assembly.emit), listed, assembly.source.identity)
     inferred = assembly.infer(listed.files)
     if inferred is None:
         return None

@@ -148,10 +148,11 @@ def _look(ports: Ports, scope: Scope) -> Listed:
 
 
 def _check_names(ports: Ports, settings: RunSettings, listed: Listed, *, has_begun: bool) -> None:
+    emit = ports.remarks.once(ports.emit)
     if not has_begun:
-        check_matches(ports.emit, listed, ports.source.identity)
+        check_matches(emit, listed, ports.source.identity)
     elif not listed.files and listed.is_full:
-        ports.emit(Warned(message=_nothing_listed(listed)))
+        emit(Warned(message=_nothing_listed(listed)))
     check_start_from(settings.start_from, listed.files)
 
 

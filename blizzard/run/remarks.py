@@ -55,6 +55,10 @@ class Remarks:
         if self._new("paused", [said], at_most=1_000):
             emit(Noted(message=said))
 
+    def once(self, emit: Emit) -> Emit:
+        """For what each look of a run that follows would say again."""
+        return lambda event: emit(event) if self._new("look", [repr(event)], at_most=1_000) else None
+
     def about(self, result: BatchResult, policy: BadPolicy, advisor: Advisor, emit: Emit) -> None:
         self._unknown(result, emit)
         self._bad(result, policy, advisor, emit)

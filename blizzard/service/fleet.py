@@ -62,13 +62,13 @@ class Fleet:
             )
             for member in config.members
         }
-        summary.pipelines = {name: member.summary for name, member in self.members.items()}
         control.members = lambda: tuple(member.control for member in self.members.values())
         self.metrics = FleetMetrics((member.metrics for member in self.members.values()), self._states)
 
     def run(self, *, follows: bool) -> bool:
         """Until it is stopped, or with `follows` False until every pipeline is drained once. False: a pipeline did not
         end in time, and its thread is still there."""
+        self._summary.pipelines = {name: member.summary for name, member in self.members.items()}
         self._tell_what_is_shared()
         with self._textfile():
             for member in self.members.values():

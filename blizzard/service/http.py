@@ -28,6 +28,8 @@ from blizzard.errors import BlizzardError, ConfigError
 from blizzard.service.router import Answer, NotThere, Router, View
 
 _MAX_BODY_BYTES = 64 * 1024
+# Each takes a thread and a file handle, whoever it comes from. A process often has 1,024 handles, and reads with them.
+_MAX_CONNECTIONS = 200
 _LAST_ANSWERS_S = 2.0
 _LOOKING = ("GET", "HEAD")
 _SHOWN_CHARS = 200  # of a path in an error
@@ -58,6 +60,12 @@ class _Server(ThreadingHTTPServer):
         with self._change:
             self._connections.add(connection)
         return connection, address
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """One too many is closed at once."""
+        del request, client_address
+        with self._change:
+            return len(self._connections) <= _MAX_CONNECTIONS
 
     def shutdown_request(self, request: Any) -> None:
         with self._change:

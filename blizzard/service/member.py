@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from blizzard.config.fleet import FleetMember
+from blizzard.config.load import Config
 from blizzard.config.request import Request, make_request
 from blizzard.core.events import Committed, Event, Failed, OfTarget, StandsAt
 from blizzard.core.position import Position
@@ -166,18 +167,26 @@ class Member(Operation):
             self._is_checked &= is_well  # what was wrong with its places may have been mended
             self._does("waiting")
 
+    def _assembly_to_pause(self) -> Assembly:
+        """Without a look at the source: that may be what is in trouble."""
+        if self._is_checked:
+            return self._assembly
+        request = Request(config=self._with_paths(), pipeline=self.name, spark_settings=settings_of(None))
+        return replace(self._assembly, request=request)
+
     def _check_request(self) -> None:
         if self._is_checked:
             return
-        session = self._assembly.session
-        assert session is not None
-        request = make_request(
-            resolve_table(self._config, session), pipeline=self.name, spark_settings=settings_of(None)
-        )
+        request = make_request(self._with_paths(), pipeline=self.name, spark_settings=settings_of(None))
         self._assembly = replace(self._assembly, request=request)
         self._live_report = LiveReport(self._assembly)
         self._live_targets = LiveTargets(self._assembly, self.name)
         self._is_checked = True
+
+    def _with_paths(self) -> Config:
+        """Where the tables are that a catalog names, the session says."""
+        assert self._assembly.session is not None
+        return resolve_table(self._config, self._assembly.session)
 
     def _count_quarantined(self) -> None:
         counted: int | None = None
@@ -280,6 +289,8 @@ class Member(Operation):
     @property
     def _waits_for(self) -> str | None:
         match self.state, self._activity:
+            case "stopped", _ if not self._follows:
+                return None  # all is read, and the process ends with the last one
             case (("paused" | "stopped"), _):
                 return "a resume"
             case "failed", "waiting":

@@ -18,6 +18,7 @@ from blizzard.core.events import (
     Ingested,
     Mirrored,
     MirrorFailed,
+    Planned,
     Recovered,
     StandsAt,
 )
@@ -45,6 +46,7 @@ class Metrics:
         self._has_looked = False
         self._committed_at_s: float | None = None
         self._newest: int | None = None
+        self._planned = 0  # the sequence of the batch that was planned last, since the log was read
         self.paused: Paused | None = None  # as the newest position says that this run knows of
         self._mirrored_sequence = 0
 
@@ -141,6 +143,11 @@ class Metrics:
         return self._newest
 
     @property
+    def next_sequence(self) -> int:
+        """The one that what is being read now gets. The batch before it may still be on its way into the log."""
+        return max((self._newest or 0) + 1, self._planned)
+
+    @property
     def lag_s(self) -> float | None:
         return None if self._committed_at_s is None else round(self._lag_s(), 1)
 
@@ -174,7 +181,7 @@ class Metrics:
                 self._recoveries[metric_of(event.path)].inc()
                 self._stages["recover"].observe(event.seconds)
             case StandsAt():
-                self._newest = event.newest.sequence
+                self._newest, self._planned = event.newest.sequence, 0
                 if event.newest.sequence:
                     self._committed_at_s = event.newest.taken_at_ms / 1000
                     self._set(self._sequence, event.newest.sequence)
@@ -185,6 +192,8 @@ class Metrics:
                 self._set_backlog(event.backlog_files, event.backlog_bytes)
                 self._set(self._late, event.late)
                 self._stages["list"].observe(event.seconds)
+            case Planned():
+                self._planned = event.sequence
             case Ingested():
                 self._stages["ingest"].observe(event.seconds)
                 self._rate_bytes_s = event.result.bytes_read / max(event.seconds, 1e-3)

@@ -120,7 +120,7 @@ class Operation:
         try:
             with reported_if_gone():
                 act = Pausing.pause if wish is Wish.PAUSE else Pausing.resume
-                done = pause_each(replace(self._assembly, emit=emit), self._pipeline, act)
+                done = pause_each(replace(self._assembly_to_pause(), emit=emit), self._pipeline, act)
             if wish is Wish.PAUSE and not done:
                 raise nothing_to_pause(self._pipeline)
             self._tell_of_pause(done)
@@ -132,6 +132,9 @@ class Operation:
             is_done = True
         finally:
             self._control.has_tried(wish, is_done=is_done)
+
+    def _assembly_to_pause(self) -> Assembly:
+        return self._assembly
 
     def _tell_of_pause(self, done: Mapping[str, PauseDone | BlizzardError]) -> None:
         """Raises if it was done nowhere. One of several logs that cannot be written to is only reported."""
@@ -245,15 +248,16 @@ class Operation:
     def _next_sequence(self) -> dict[str, Any]:
         """To wait for. With several targets, of each one."""
         if isinstance(self._metrics, TargetMetrics):
-            return {"sequences": {name: (newest or 0) + 1 for name, newest in self._metrics.sequences.items()}}
-        return {"sequence": (self._metrics.newest_sequence or 0) + 1}
+            return {"sequences": {name: metrics.next_sequence for name, metrics in self._metrics.of.items()}}
+        return {"sequence": self._metrics.next_sequence}
 
     @property
     def state(self) -> str:
         if self._control.is_stopping:
             return "stopping"
-        if self._control.wish is not None:
-            return self._control.wish.value
+        wish = self._control.wish  # the run may grant it at this moment
+        if wish is not None:
+            return wish.value
         return "paused" if self._metrics.paused is not None else "running"
 
     def _health(self) -> Answer:

@@ -25,6 +25,7 @@ from blizzard.core.events import (
     OfTarget,
     Planned,
     SchemaInferred,
+    StandsAt,
     TargetFailed,
     Warned,
 )
@@ -66,8 +67,10 @@ class Seen:
     records: int = 0
     reads_s: deque[float] = field(default_factory=deque)  # for how long each batch was read that is not committed yet
     read_s: float | None = None  # that of the last commit
-    first: int | None = None  # sequence that was planned
-    newest: int | None = None
+    before: int | None = None  # the sequence before the first batch, if this run had committed nothing but batches
+    batches: int = 0  # that this run has committed
+    newest: int | None = None  # sequence that was planned
+    number: int = 0  # of that batch in this run
     failure: str | None = None  # said, and not mended since
 
 
@@ -86,8 +89,8 @@ class _FromEvents(ABC):
 
     def _batch_of(self, sequence: int | None) -> int | None:
         """Its number in this run."""
-        first = self._own.first
-        return None if sequence is None or first is None else sequence - first + 1
+        newest = self._own.newest
+        return None if sequence is None or newest is None else self._own.number - (newest - sequence)
 
     def see(self, event: Event) -> None:
         match event:
@@ -114,13 +117,18 @@ class _FromEvents(ABC):
             case Discovered():
                 self._own.backlog, self._own.backlog_bytes = event.backlog_files, event.backlog_bytes
                 self._own.reads_s.clear()
+            case StandsAt():
+                self._own.before = event.newest.sequence - self._own.batches
             case Planned():
                 self.is_reading = True
-                self._own.first, self._own.newest = self._own.first or event.sequence, event.sequence
+                before = self._own.before = event.sequence - 1 if self._own.before is None else self._own.before
+                self._own.newest, self._own.number = event.sequence, event.sequence - before
                 self._plan(event)
             case Committed(kind=CommitKind.BATCH):
                 self._count(event)
                 self._commit(event)
+            case Committed():  # a sequence that is no batch: a renewal, or the end of a pause
+                self._own.before = event.position.sequence - self._own.batches
             case _:
                 self._see_more(event)
 
@@ -143,6 +151,7 @@ class _FromEvents(ABC):
 
     def _count(self, committed: Committed) -> None:
         own, result = self._own, committed.result
+        own.batches += 1
         done_bytes = sum(piece.size_bytes for piece in result.slices if piece.finished)
         own.backlog -= result.finished_files
         own.done += result.finished_files

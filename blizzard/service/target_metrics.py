@@ -97,11 +97,8 @@ class TargetMetrics:
     @property
     def newest_sequence(self) -> int | None:
         """The highest of all targets; None before one of them is known."""
-        return max((n for n in self.sequences.values() if n is not None), default=None)
-
-    @property
-    def sequences(self) -> dict[str, int | None]:
-        return {name: metrics.newest_sequence for name, metrics in self.of.items()}
+        known = (metrics.newest_sequence for metrics in self.of.values())
+        return max((newest for newest in known if newest is not None), default=None)
 
     @property
     def lag_s(self) -> float | None:

@@ -93,6 +93,7 @@ def test_what_cannot_start_is_one_object_too(
 ) -> None:
     code, summary, err = serve(capfd, *(word.replace("{file}", str(folder.file)) for word in words))
     assert (code, summary["status"], summary["error_kind"]) == (2, "failed", kind)
+    assert summary["pipelines"] == {}  # none was started
     assert err.splitlines()[-1].endswith(f"[{kind}]")
     assert folder.ids("orders") == []
 

@@ -168,6 +168,7 @@ def test_a_name_that_is_there_twice(tmp_path: Path) -> None:
 def test_more_pipelines_than_one_process_should_have(tmp_path: Path) -> None:
     names = [f"p{i}" for i in range(MAX_PIPELINES)]
     assert len(load(tmp_path, {name: pipeline(name) for name in names}).members) == MAX_PIPELINES
+    assert "Name one below `pipelines`" in refused(tmp_path, {})
     assert "Split it" in refused(tmp_path, {name: pipeline(name) for name in (*names, "one-more")})
 
 

@@ -192,10 +192,11 @@ def test_a_signal_that_comes_before_the_pipelines_start_stops_them(folder: Fleet
 def test_lines_name_their_pipeline(folder: FleetFolder, readers: Readers) -> None:
     folder.add("orders", "users").put("orders", 0, 2)
     with running(folder) as fleet:
-        wait_until(lambda: fleet.row("orders")["cycles"] > 3)
+        wait_until(lambda: min(fleet.row("orders")["cycles"], fleet.row("users")["cycles"]) > 3)
     lines = fleet.out.getvalue().splitlines()
     assert lines[0] == "2 pipelines in one process; 2 may read at once"
     assert sum(line.startswith("orders: file:///") for line in lines) == 1  # not in every cycle
+    assert sum("no file of the source matches" in line for line in lines) == 1
     assert any(line.startswith("orders: batch 1: committed version 1, sequence 1: 2 records") for line in lines)
     assert {line.split(": ")[0] for line in lines[1:]} == {"orders", "users"}
 

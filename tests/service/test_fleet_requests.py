@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
+from blizzard.config.load import Config
+from blizzard.core.commit import CommitRequest
+from blizzard.core.kinds import Kind
+from blizzard.delta.table import DeltaRsTable
+from blizzard.errors import Temporary
 from blizzard.service import follow
 from blizzard.service.control import RunControl
 from blizzard.service.fleet_control import FleetControl
@@ -89,6 +95,33 @@ def test_what_is_asked_of_one_that_goes_on_failing_does_not_hide_that_it_fails(
         fleet.wait_for("a", "running" if action == "resume" else "paused")
 
 
+def test_what_is_read_while_the_batch_before_it_commits_has_the_sequence_after_that(
+    folder: FleetFolder, held: tuple[threading.Event, threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.top["limits"] = {"max_files": 1}
+    folder.put("a", 4, 6, "c.ndjson")
+    (begun, may_go_on), commits, may_commit = held, threading.Event(), threading.Event()
+    append = DeltaRsTable.append
+
+    def append_later(table: DeltaRsTable, request: CommitRequest) -> None:
+        commits.set()
+        assert may_commit.wait(LONGEST_S)
+        append(table, request)
+
+    monkeypatch.setattr(DeltaRsTable, "append", append_later)
+    with running(folder) as fleet:
+        assert begun.wait(LONGEST_S)
+        begun.clear()
+        may_go_on.set()
+        assert commits.wait(LONGEST_S)
+        assert begun.wait(LONGEST_S)  # sequence 3 is read, and 2 is not in the log yet
+        assert ask(f"{fleet.url}/pipelines/a/checkpoint", "POST").json["sequence"] == 3
+        may_commit.set()
+        wait_until(lambda: fleet.row("a")["sequence"] == 3)
+        assert ask(f"{fleet.url}/pipelines/a/checkpoint", "POST").json["sequence"] == 4
+    assert folder.ids("a") == list(range(6))
+
+
 def test_a_pipeline_that_is_stopped_takes_no_request_that_nobody_would_grant(
     folder: FleetFolder, readers: Readers
 ) -> None:
@@ -128,7 +161,7 @@ def test_a_fleet_that_ends_when_all_is_read_resumes_nothing(folder: FleetFolder,
     free = threading.Event()
     readers.hooks["b"] = lambda: free.wait(LONGEST_S)
     with running(folder, follows=False) as fleet:
-        fleet.wait_for("a", "stopped")
+        assert fleet.wait_for("a", "stopped")["waits_for"] is None
         refusal = ask(f"{fleet.url}/pipelines/a/resume", "POST")
         assert (refusal.status, refusal.json["error"]) == (
             409,
@@ -151,6 +184,33 @@ def test_a_pause_that_is_asked_for_at_the_very_end_is_committed(
     summary = run_once(folder)
     assert (answers, summary.pipelines["a"].paused is not None, summary.pipelines["b"].paused) == ([202], True, None)
     assert run_once(folder).pipelines["a"].status == "paused"
+
+
+def test_a_pause_waits_for_the_session_that_says_where_the_table_is(
+    folder: FleetFolder, readers: Readers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_once(folder)
+    folder.put("a", 2, 4, "b.ndjson")
+    folder.pipelines["a"]["table"] = {"path": "lake.a", "committer": "delta-spark"}
+    has_session = threading.Event()
+
+    def resolve(config: Config, _: object) -> Config:
+        if config.table.path != "lake.a":
+            return config
+        if not has_session.is_set():
+            raise Temporary("the session did not start", kind=Kind.SPARK_SESSION)
+        return replace(config, table=replace(config.table, path=str(folder.table("a")), committer="delta-rs"))
+
+    monkeypatch.setattr("blizzard.service.member.resolve_table", resolve)
+    with running(folder) as fleet:
+        fleet.wait_for("a", "retrying")
+        assert tell(fleet, "pause") == (202, "pausing")
+        cycles = fleet.row("a")["cycles"]
+        wait_until(lambda: fleet.row("a")["cycles"] > cycles)
+        assert fleet.state("a") == "retrying"
+        has_session.set()
+        fleet.wait_for("a", "paused")
+    assert folder.ids("a") == [0, 1]
 
 
 def test_a_process_that_is_asked_to_end_while_one_is_started_again_ends(

@@ -18,7 +18,7 @@ from blizzard.errors import ConfigError, Refused
 from blizzard.service.http import ApiServer, parse_address
 from blizzard.service.router import Answer, NotThere, Route, Router, View
 from tests.failing import ends_with
-from tests.flows.operating import LONGEST_S, ask
+from tests.flows.operating import LONGEST_S, ask, wait_until
 
 
 def routed(gets: dict[str, View], posts: dict[str, View] | None = None) -> Router:
@@ -298,6 +298,35 @@ def test_closing_ends_the_connections_that_browsers_keep(asked: list[str]) -> No
         connection.sock.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         if not connection.sock.recv(10):
             raise OSError("closed")
+
+
+def test_however_many_connections_somebody_opens_the_run_keeps_its_file_handles(
+    serve: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("blizzard.service.http._MAX_CONNECTIONS", 3)
+    where = urlsplit(serve(token="secret"))
+
+    def connect() -> http.client.HTTPConnection:
+        connection = http.client.HTTPConnection(where.netloc, timeout=LONGEST_S)
+        connection.request("GET", "/")
+        assert connection.getresponse().read()  # also who has no token keeps his connection
+        return connection
+
+    kept = [connect() for _ in range(3)]
+    with pytest.raises((http.client.RemoteDisconnected, ConnectionError)):
+        connect()
+    kept.pop().close()
+    wait_until(lambda: not refuses(connect))
+    for connection in kept:
+        connection.close()
+
+
+def refuses(connect: Callable[[], http.client.HTTPConnection]) -> bool:
+    try:
+        connect().close()
+    except (http.client.RemoteDisconnected, ConnectionError):
+        return True
+    return False
 
 
 def test_closing_waits_for_the_answer_under_way() -> None:

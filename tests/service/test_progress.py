@@ -25,6 +25,7 @@ from blizzard.core.events import (
     Noted,
     OfTarget,
     Planned,
+    StandsAt,
     TargetFailed,
     Warned,
 )
@@ -150,6 +151,34 @@ def test_json_lines_say_which_run_sequence_and_batch_they_are_about() -> None:
     assert (said[3]["delta_version"], said[3]["records"], said[3]["bytes_read"]) == (7, 1500, 9_000_000)
     assert said[4]["message"] == "care\nful \\ud800"
     assert said[0]["time"].endswith("Z")
+
+
+def test_a_commit_that_is_no_batch_takes_a_sequence_and_no_number_of_a_batch() -> None:
+    out = io.StringIO()
+    progress = JsonProgress(out=out)
+
+    def take_batch(sequence: int) -> None:
+        progress.see(Planned(plan=PLAN, sequence=sequence))
+        progress.see(committed(sequence, version=sequence))
+
+    take_batch(5)
+    progress.see(replace(committed(6, version=6), kind=CommitKind.PAUSE))
+    progress.see(StandsAt(newest=example(sequence=6), version=6))
+    progress.line("info", "paused")  # about the batch that was planned last
+    progress.see(replace(committed(7, version=7), kind=CommitKind.RESUME))
+    take_batch(8)
+    progress.see(StandsAt(newest=example(sequence=10), version=10))  # a person has paused and resumed it
+    take_batch(11)
+    said = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [(line["sequence"], line["batch"]) for line in said] == [
+        (5, 1),
+        (5, 1),
+        (5, 1),
+        (8, 2),
+        (8, 2),
+        (11, 3),
+        (11, 3),
+    ]
 
 
 def test_what_the_stores_say_is_part_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
