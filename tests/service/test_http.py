@@ -300,7 +300,9 @@ def test_closing_ends_the_connections_that_browsers_keep(asked: list[str]) -> No
             raise OSError("closed")
 
 
-def test_closing_waits_for_the_answer_under_way() -> None:
+def test_closing_waits_for_the_answer_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blizzard.service.http._LAST_ANSWERS_S", LONGEST_S)
+
     def slow() -> Answer:
         threading.Thread(target=server.close).start()  # as a stop that is answered while the run ends
         time.sleep(0.4)
