@@ -12,17 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from blizzard.core.kinds import LineKind
-from blizzard.core.observed import Observations
 from blizzard.core.reasons import NO_REASONS, Met, Reason, tally_reasons
-from blizzard.core.tally import NOTHING
 from blizzard.core.types import BatchTicket, TaskReport
-from blizzard.schema.evolve import RESCUED_COLUMN
 from blizzard.source.frames import as_one_line
 from blizzard.source.lines import LongLine
 from blizzard.tasks.layout import RowOrigin, UnusableOrigin, complete_table
 from blizzard.tasks.outputs import open_outputs
 from blizzard.tasks.parse import RecordParser
-from blizzard.tasks.parsed import NO_LINES, BadLine, ParsedBlock
+from blizzard.tasks.parsed import NO_LINES, BadLine, Noticed, ParsedBlock
 from blizzard.tasks.quarantine import BadRow
 from blizzard.tasks.routing import Routing
 from blizzard.tasks.spec import TaskSpec
@@ -44,12 +41,10 @@ class Reparsing:
         self._routing = None if spec.where is None else Routing(spec.where, replace(spec, routes=()))
         judged = None if self._routing is None else self._routing.parsing
         self._judging = None if judged is None else judged.make()
-        self._bytes_read = self._rescued = 0
+        self._bytes_read = 0
         self.not_selected = 0
-        self._doubtful = 0
-        self._undeclared = self._cut_times = NOTHING
+        self._noticed = Noticed()
         self._reasons = NO_REASONS
-        self._observed: Observations | None = None
 
     def add(self, records: Sequence[dict[str, Any]]) -> None:
         lines = []
@@ -73,13 +68,13 @@ class Reparsing:
             files=self._writer.close(),
             bytes_read=self._bytes_read,
             quarantine=self._quarantine.close(),
-            rescued=self._rescued,
-            undeclared=self._undeclared,
-            cut_times=self._cut_times,
+            rescued=self._noticed.rescued,
+            undeclared=self._noticed.undeclared,
+            cut_times=self._noticed.cut_times,
             reasons=self._reasons,
             parser=self._parser.name,
-            doubtful=self._doubtful,
-            observed=self._observed,
+            doubtful=self._noticed.doubtful,
+            observed=self._noticed.observed,
         )
 
     def _why_not_a_line(self, record: dict[str, Any]) -> _Reason | None:
@@ -103,7 +98,7 @@ class Reparsing:
         # What was met on lines that go back is not ignored, cut or rescued.
         good = b"".join(_line(records[i]) + b"\n" for i in row_lines if i not in unfilled)
         is_whole = not unfilled and parsed.table.num_rows == found
-        self._notice(parsed if is_whole else self._parser.parse(good, first_of_file=False))
+        self._noticed.add(parsed if is_whole else self._parser.parse(good, first_of_file=False))
         failed |= unfilled
         for index in failed.keys() | set(range(len(records))).difference(row_lines):
             # A record that is not for this table goes back unchanged; so does a blank line, which should not be here.
@@ -159,16 +154,6 @@ class Reparsing:
             since=record["quarantined_at"],
         )
         self._quarantine.add(row)
-
-    def _notice(self, parsed: ParsedBlock) -> None:
-        self._doubtful += parsed.doubtful
-        self._undeclared = self._undeclared.merge(parsed.undeclared)
-        self._cut_times = self._cut_times.merge(parsed.cut_times)
-        if parsed.observed is not None:
-            self._observed = parsed.observed if self._observed is None else self._observed.merge(parsed.observed)
-        if RESCUED_COLUMN in parsed.table.column_names:
-            column = parsed.table[RESCUED_COLUMN]
-            self._rescued += len(column) - column.null_count
 
 
 def _met(bad: BadLine, record: dict[str, Any]) -> tuple[Reason, Met]:

@@ -86,8 +86,10 @@ class Duck:
     def functions(self, name: str) -> Sequence[Function]:
         """All functions of this name, in lower case."""
         if not _listed:  # every connection of a process has the same ones
+            found: dict[str, list[tuple[Any, ...]]] = {}
             for own, *row in self._connection.execute(_FUNCTIONS).fetchall():
-                _listed.setdefault(own.lower(), []).append(tuple(row))
+                found.setdefault(own.lower(), []).append(tuple(row))
+            _listed.update(found)  # all at once: other threads may ask meanwhile
         return [self._function(*row) for row in _listed.get(name, ())]
 
     def _function(self, kind: str, stability: str | None, parameters: Any, definition: str | None) -> Function:

@@ -13,6 +13,7 @@ from blizzard.core.kinds import LineKind
 from blizzard.core.observed import Observations
 from blizzard.core.reasons import Reason
 from blizzard.core.tally import NOTHING, Tally
+from blizzard.schema.evolve import RESCUED_COLUMN
 from blizzard.source.lines import Positions
 
 # The number of a line in its block, where it starts and where it ends.
@@ -74,3 +75,22 @@ class ParsedBlock:
     @property
     def lines_of_rows(self) -> Positions:
         return np.arange(self.table.num_rows) if self.row_lines is None else self.row_lines
+
+
+class Noticed:
+    """What was met while the rows of an attempt were parsed, added up block by block."""
+
+    def __init__(self) -> None:
+        self.doubtful = self.rescued = 0
+        self.undeclared = self.cut_times = NOTHING
+        self.observed: Observations | None = None
+
+    def add(self, parsed: ParsedBlock) -> None:
+        self.doubtful += parsed.doubtful
+        self.undeclared = self.undeclared.merge(parsed.undeclared)
+        self.cut_times = self.cut_times.merge(parsed.cut_times)
+        if parsed.observed is not None:
+            self.observed = parsed.observed if self.observed is None else self.observed.merge(parsed.observed)
+        if RESCUED_COLUMN in parsed.table.column_names:
+            column: pa.ChunkedArray = parsed.table[RESCUED_COLUMN]
+            self.rescued += len(column) - column.null_count

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from blizzard.core.kinds import Kind, LineKind
-from blizzard.core.observed import Observations
 from blizzard.core.tally import NOTHING
 from blizzard.core.types import DataFile, Slice, TaskFailure, TaskReport
 from blizzard.source.frames import siblings_of
@@ -23,10 +22,9 @@ from blizzard.source.lines import Block, ShorterThanBefore
 from blizzard.tasks.bad_records import BadRecords
 from blizzard.tasks.framed import counted_in
 from blizzard.tasks.layout import RowOrigin, UnusableOrigin, check_path, complete_table
-from blizzard.tasks.parsed import BadLine, ParsedBlock
+from blizzard.tasks.parsed import BadLine, Noticed, ParsedBlock
 from blizzard.tasks.parsings import BlockParser, ParsedBlocks, Parsings, parsing_of
 from blizzard.tasks.partitioned import RowWriter
-from blizzard.tasks.policy import RESCUED_COLUMN
 from blizzard.tasks.progress import BrokenFile, Progress, TargetStopped
 from blizzard.tasks.quarantine import BadRowWriter, broken_file
 from blizzard.tasks.raw_lines import join_blocks, line_texts
@@ -95,11 +93,11 @@ class Taker:
         self._slices: dict[str, Progress] = {}
         self._given_up: set[str] = set()
         self._bad = BadRecords(target.spec.bad, quarantine)
-        self._bytes_read = self._rescued = self._doubtful = 0
+        self._noticed = Noticed()
+        self._bytes_read = 0
         self._changed: list[str] = []
         self._retried: list[tuple[str, str]] = []
-        self._undeclared = self._cut_times = self._siblings = NOTHING
-        self._observed: Observations | None = None
+        self._siblings = NOTHING
 
     @property
     def is_active(self) -> bool:
@@ -232,7 +230,7 @@ class Taker:
             progress.blank += block.lines - good - len(bad) - left_out
         if parsed.table.num_rows + len(parsed.bad) + len(parsed.filtered) + parsed.blank != parsed.lines:
             raise RuntimeError(f"{parsed.lines} lines became {parsed.table.num_rows} rows")
-        self._notice(parsed)
+        self._noticed.add(parsed)
         self._writer.write(table)
 
     def _shape(self, blocks: ParsedBlocks, parts: Sequence[Part]) -> Routed:
@@ -296,16 +294,6 @@ class Taker:
         met = self._parser.parse_again(good, self._steps.parsing)
         return replace(parsed, undeclared=met.undeclared, cut_times=met.cut_times, observed=met.observed)
 
-    def _notice(self, parsed: ParsedBlock) -> None:
-        self._doubtful += parsed.doubtful
-        self._undeclared = self._undeclared.merge(parsed.undeclared)
-        self._cut_times = self._cut_times.merge(parsed.cut_times)
-        if parsed.observed is not None:
-            self._observed = parsed.observed if self._observed is None else self._observed.merge(parsed.observed)
-        if RESCUED_COLUMN in parsed.table.column_names:
-            column: pa.ChunkedArray = parsed.table[RESCUED_COLUMN]
-            self._rescued += len(column) - column.null_count
-
     # The end.
 
     def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
@@ -321,14 +309,14 @@ class Taker:
             changed=tuple(self._changed),
             unreadable=tuple(self._retried),
             quarantine=quarantine,
-            rescued=self._rescued,
-            undeclared=self._undeclared,
-            cut_times=self._cut_times,
+            rescued=self._noticed.rescued,
+            undeclared=self._noticed.undeclared,
+            cut_times=self._noticed.cut_times,
             reasons=self._bad.reasons,
             siblings=self._siblings,
             parser=self._parser.name(self._steps.parsing),
-            doubtful=self._doubtful,
-            observed=self._observed,
+            doubtful=self._noticed.doubtful,
+            observed=self._noticed.observed,
         )
 
 

@@ -99,12 +99,14 @@ def make_transform(
     """For the driver. One of the three is given. Raises if it cannot be used, or does not make a table's columns."""
     _refuse_reserved(reads)
     key = (sql, python, id(function), json.dumps(reads))
-    if key not in _made:
+    known = _made.get(key)
+    if known is None:
+        made = _of_sql(sql, reads) if sql is not None else _of_function(reads, python, function)
+        known = made, function  # as long as it is kept, no other function has its id
         if len(_made) >= _KEPT_STEPS:
             _made.clear()
-        made = _of_sql(sql, reads) if sql is not None else _of_function(reads, python, function)
-        _made[key] = made, function  # as long as it is kept, no other function has its id
-    return _made[key][0]
+        _made[key] = known  # from now on another thread may clear it again
+    return known[0]
 
 
 # A command asks for its transform more than once.

@@ -42,7 +42,7 @@ def test_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "jupyter"))
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # it computes next to nothing
     notebook = read()
-    NotebookClient(notebook, timeout=180, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
+    NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
     errors = [output for cell in code_cells(notebook) for output in cell.outputs if output.output_type == "error"]
     assert errors == []
     for begins in ("blizzard.plan", "summary =", "blizzard.status", "bad =", "audit =", "again =", "blizzard.files"):

@@ -78,6 +78,6 @@ def test_zsh_can_read_its_script(tmp_path: Path) -> None:
     script = tmp_path / "_blizzard"
     script.write_text(script_for("zsh"))
     load = f"fpath=({tmp_path} $fpath); autoload -Uz compinit; compinit -u -D; print $_comps[blizzard]"
-    done = subprocess.run(["zsh", "-f", "-c", load], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(["zsh", "-f", "-c", load], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout == "_blizzard\n", done.stderr
-    subprocess.run(["zsh", "-n", str(script)], check=True, timeout=60)
+    subprocess.run(["zsh", "-n", str(script)], check=True, timeout=300)

@@ -98,10 +98,23 @@ def test_what_cannot_start_is_one_object_too(
     assert folder.ids("orders") == []
 
 
+@pytest.fixture
+def hangs_up() -> Iterator[Callable[[Any], object]]:
+    """Sets what SIGHUP does, for one test: this process may have been started with nohup."""
+    before = signal.getsignal(signal.SIGHUP)
+    yield lambda handler: signal.signal(signal.SIGHUP, handler)
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signals_stop_every_pipeline(
-    folder: FleetFolder, capfd: pytest.CaptureFixture[str], sent: signal.Signals
+    folder: FleetFolder,
+    capfd: pytest.CaptureFixture[str],
+    hangs_up: Callable[[Any], object],
+    sent: signal.Signals,
 ) -> None:
+    hangs_up(signal.SIG_DFL)
+
     def send() -> None:
         wait_until(lambda: folder.ids("orders") == [0, 1, 2])
         os.kill(os.getpid(), sent)
@@ -113,14 +126,6 @@ def test_signals_stop_every_pipeline(
     assert [line for line in err.splitlines() if line.startswith("stopping")]
     assert (code, summary["status"]) == (0, "stopped")
     assert [s["status"] for s in summary["pipelines"].values()] == ["stopped", "stopped"]
-
-
-@pytest.fixture
-def hangs_up() -> Iterator[Callable[[Any], object]]:
-    """Sets what SIGHUP does, for one test: this process may have been started with nohup."""
-    before = signal.getsignal(signal.SIGHUP)
-    yield lambda handler: signal.signal(signal.SIGHUP, handler)
-    signal.signal(signal.SIGHUP, before)
 
 
 def test_what_is_asked_of_the_process_is_asked_of_every_pipeline(hangs_up: Callable[[Any], object]) -> None:

@@ -9,7 +9,7 @@ from tests.cluster.standalone import SMALL_JVM, SPARK_HOME, wait_until
 from tests.s3.processes import ServerProcess, free_port
 
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
-_READY_S = 120
+_READY_S = 300
 
 
 class ConnectServer:

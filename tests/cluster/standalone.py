@@ -20,7 +20,7 @@ SPARK_HOME = Path(pyspark.__file__).parent
 # Two hosts, as far as Spark can tell: it never runs a second attempt at a task where the first one runs.
 _HOSTS = ("127.0.0.2", "127.0.0.3")
 SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a short life: compiling well does not pay
-_WAIT_S = 120  # for a JVM on a machine that is busy with other tests
+_WAIT_S = 300  # for a JVM on a machine that is busy with other tests
 
 
 class StandaloneCluster:
@@ -65,7 +65,7 @@ class StandaloneCluster:
         )
 
     def _state(self) -> Any:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._master.port}/json/", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._master.port}/json/", timeout=_WAIT_S) as answer:
             return json.load(answer)
 
     def _start(self, role: str, *arguments: str) -> ServerProcess:

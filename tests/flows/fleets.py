@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -207,28 +206,3 @@ def several_in_a_fleet(folder: Path) -> FleetFolder:
     made.pipelines["orders"]["targets"] = {"good": {"table": {"path": str(folder / "good")}}, "bad": bad}
     made.put("orders", 0, 3)
     return made
-
-
-@contextmanager
-def silent_server() -> Iterator[str]:
-    """A store that accepts every connection and never answers. Its address."""
-    listener = socket.create_server(("127.0.0.1", 0), backlog=50)
-    accepted: list[socket.socket] = []
-
-    def accept() -> None:
-        while True:
-            try:
-                accepted.append(listener.accept()[0])
-            except OSError:
-                return
-
-    thread = threading.Thread(target=accept, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        thread.join(5)
-        for connection in accepted:
-            connection.close()

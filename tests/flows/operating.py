@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 import urllib.error
@@ -101,6 +102,13 @@ def going(
 
 def _says_where(note: str) -> bool:
     return "the API is at" in note
+
+
+@contextmanager
+def silent_server() -> Iterator[str]:
+    """Takes every connection on loopback, and never answers. Its host and port."""
+    with socket.create_server(("127.0.0.1", 0), backlog=50) as listening:
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
 
 
 def wait_until(condition: Callable[[], object], seconds: float = LONGEST_S) -> None:

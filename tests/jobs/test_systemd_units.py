@@ -64,7 +64,7 @@ def verify(checker: str, folder: Path) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     # Only what it says about these: the machine's own units are not our business. Below 254 it does not know one key.
     return "\n".join(line for line in done.stderr.splitlines() if "blizzard" in line and "'RestartMode'" not in line)

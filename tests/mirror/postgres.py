@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import quote
@@ -122,7 +122,8 @@ class Postgres:
         """The server and its children, with SIGKILL."""
         assert self._server is not None
         for pid in self.processes():
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # children end by themselves when the first is gone
+                os.kill(pid, signal.SIGKILL)
         self._server.wait(60)
         self._server = None
 

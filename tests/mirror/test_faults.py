@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
@@ -22,6 +20,7 @@ from blizzard.errors import Temporary
 from blizzard.mirror import open_mirror
 from blizzard.run.mirror import MirrorThread, Wanted
 from tests.flows.in_process import Flow, InProcessIngestor, newest
+from tests.flows.operating import silent_server
 from tests.flows.shell import Said, Shell
 from tests.ingesting import ids, write_ids
 from tests.mirror.postgres import PASSWORD, Postgres
@@ -140,32 +139,32 @@ def test_a_server_that_is_back_is_made_up_for_by_the_next_commit(
 
 @pytest.mark.postgres
 def test_a_server_that_stops_answering_in_the_middle_of_a_statement_is_left(
-    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+    postgres: Postgres,
 ) -> None:
     """The connection is there, so no connect finds it out. The thread must come back by itself."""
-    monkeypatch.setattr("blizzard.mirror.sql._WHOLE_S", 0.5)
     mirror = MirrorUnderTest(kind="postgres", uri=postgres.make_database("freezes"))
     series = Series(pipeline="p", table_id="t", table="file:///t")
-    with pytest.raises(Temporary) as failed, mirror.stored.opened() as contents:
-        contents.look(series)
-        with postgres.frozen():
+    with pytest.raises(Temporary) as failed, pytest.MonkeyPatch.context() as patched:
+        patched.setattr("blizzard.mirror.sql._WHOLE_S", 2)
+        with mirror.stored.opened() as contents:
             contents.look(series)
+            with postgres.frozen():
+                contents.look(series)
     assert failed.value.kind == "mirror_unavailable"
     assert mirror.stored.look(series).highest == 0
 
 
 @pytest.mark.postgres
-def test_a_locked_table_holds_nobody_up(
-    shell: Shell, postgres: Postgres, textfile: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("blizzard.mirror.sql._STATEMENT_MS", 200)
+def test_a_locked_table_holds_nobody_up(shell: Shell, postgres: Postgres, textfile: Path) -> None:
     mirror = MirrorUnderTest(kind="postgres", uri=postgres.make_database("locked"))
     source(shell, 0)
     run(shell, mirror.uri, textfile)
     with psycopg.connect(postgres.uri("locked", scheme="postgresql")) as other:
         other.execute("LOCK TABLE blizzard_positions IN ACCESS EXCLUSIVE MODE")
         source(shell, 1)
-        said = run(shell, mirror.uri, textfile)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("blizzard.mirror.sql._STATEMENT_MS", 200)
+            said = run(shell, mirror.uri, textfile)
         assert "canceling statement due to statement timeout" in said.text
     run(shell, mirror.uri, textfile)
     assert mirror.sequences() == [1, 2]
@@ -248,15 +247,6 @@ def test_a_name_that_no_host_can_have_is_reported(shell: Shell, textfile: Path, 
 # A server that accepts and never answers
 
 
-@contextmanager
-def silent_server() -> Iterator[int]:
-    """Takes every connection on loopback, and says nothing."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen(50)
-        yield listening.getsockname()[1]
-
-
 @pytest.mark.parametrize("kind", ["postgres", "s3"])
 def test_a_server_that_accepts_and_never_answers_does_not_hang_the_run(
     shell: Shell, textfile: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -264,10 +254,10 @@ def test_a_server_that_accepts_and_never_answers_does_not_hang_the_run(
     """The run is given so little patience that it ends before any timeout of a client."""
     monkeypatch.setattr("blizzard.run.mirror.GIVE_UP_AFTER_S", 0.2)
     source(shell, 0, 1)
-    with silent_server() as port:
-        uri = f"postgresql://u:p@127.0.0.1:{port}/d" if kind == "postgres" else "s3://bucket/mirror"
+    with silent_server() as address:
+        uri = f"postgresql://u:p@{address}/d" if kind == "postgres" else "s3://bucket/mirror"
         options = {
-            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "AWS_ENDPOINT_URL": f"http://{address}",
             "AWS_ACCESS_KEY_ID": "k",
             "AWS_SECRET_ACCESS_KEY": "s-secret",
             "AWS_REGION": "us-east-1",
@@ -284,8 +274,8 @@ def test_a_server_that_accepts_and_never_answers_does_not_hang_the_run(
 def test_a_connect_has_a_limit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the thread of a run that follows comes back, and tries again."""
     monkeypatch.setattr("blizzard.mirror.sql._CONNECT_S", 2)  # libpq takes less for this
-    with silent_server() as port, pytest.raises(Temporary) as failed:
-        open_mirror(f"postgresql://u:p@127.0.0.1:{port}/d").look(Series(pipeline="p", table_id="t", table="t"))
+    with silent_server() as address, pytest.raises(Temporary) as failed:
+        open_mirror(f"postgresql://u:p@{address}/d").look(Series(pipeline="p", table_id="t", table="t"))
     assert failed.value.kind == "mirror_unavailable"
     assert "timeout" in str(failed.value)
 

@@ -8,7 +8,7 @@ import pytest
 
 from blizzard.testing.samples import write_events
 from tests.drivers import Driver, ids, job, run
-from tests.mirror.test_faults import silent_server
+from tests.flows.operating import silent_server
 from tests.mirror.under_test import MirrorUnderTest
 
 pytestmark = [pytest.mark.spark, pytest.mark.process, pytest.mark.usefixtures("fast_drivers")]
@@ -24,8 +24,8 @@ def test_a_killed_driver_and_a_silent_database_leave_nothing_that_a_run_does_not
     driver.wait_until(lambda: (tmp_path / "mirror").exists() and mirror.stored.newest_of_each(), "the first was copied")
     driver.kill()
     assert mirror.sequences() == [1]
-    with silent_server() as port:
-        silent = f"checkpoint.mirror=postgresql://fleet:Zq7-planted@127.0.0.1:{port}/d"
+    with silent_server() as address:
+        silent = f"checkpoint.mirror=postgresql://fleet:Zq7-planted@{address}/d"
         done = run(tmp_path, *words, "--max-batches", "1", "--set", silent)
     assert (done.code, done.summary["sequence"]) == (0, 3)
     assert "could not be written" in done.stderr

@@ -291,7 +291,7 @@ def test_a_replay_killed_anywhere_leaves_each_record_once_after_the_next_start(f
         env=os.environ | {"BLIZZARD_FAULT": f"{point}=kill"},
         check=False,
         cwd=Path(__file__).parents[2],
-        timeout=120,
+        timeout=300,
     )
     assert killed.returncode == -9
     flow.run()  # nothing is new in the source: it settles, and that is all

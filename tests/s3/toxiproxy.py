@@ -83,9 +83,5 @@ class ToxicProxy(S3Endpoint):
     def remove(self, name: str) -> None:
         self._server.call("DELETE", f"{self._path}/toxics/{name}")
 
-    def set_enabled(self, enabled: bool) -> None:
-        """A proxy that is not enabled refuses connections and ends the ones there are."""
-        self._server.call("POST", self._path, {"enabled": enabled})
-
     def delete(self) -> None:
         self._server.call("DELETE", self._path)

@@ -204,7 +204,7 @@ def test_lines_name_their_pipeline(folder: FleetFolder, readers: Readers) -> Non
 def test_json_lines_name_their_pipeline(folder: FleetFolder, readers: Readers) -> None:
     folder.add("orders", "users").put("orders", 0, 2)
     with running(folder, log="json") as fleet:
-        wait_until(lambda: fleet.row("orders")["cycles"] > 3)
+        wait_until(lambda: fleet.row("orders")["cycles"] > 3 and fleet.row("users")["cycles"])
     said = [json.loads(line) for line in fleet.out.getvalue().splitlines()]
     assert said[0]["pipeline"] is None
     assert {line["pipeline"] for line in said} == {None, "orders", "users"}

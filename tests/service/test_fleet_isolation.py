@@ -11,9 +11,9 @@ from blizzard.core.kinds import Kind
 from blizzard.errors import Temporary
 from blizzard.service import fleet as fleet_module
 from blizzard.service import follow
-from tests.flows.fleets import FleetFolder, Readers, Running, run_once, running, silent_server
+from tests.flows.fleets import FleetFolder, Readers, Running, run_once, running
 from tests.flows.in_process import Flow, write_foreign
-from tests.flows.operating import ask, wait_until
+from tests.flows.operating import ask, silent_server, wait_until
 from tests.ingesting import write
 
 
@@ -106,7 +106,9 @@ def test_what_needs_a_person_is_told_and_tried_again_slowly(
     make, code = WAYS[kind]
     make(folder, readers)
     with running(folder) as fleet:
-        row = fleet.wait_for("bad", "failed")
+        fleet.wait_for("bad", "failed")
+        wait_until(lambda: fleet.row("bad")["next_try_at_ms"])
+        row = fleet.row("bad")
         assert (row["error_kind"], row["needs_person"], row["failures"]) == (kind, True, 1)
         assert row["last_error"].endswith(f"[{kind}]")
         assert row["waits_for"] == "a person; tried again by itself, or at once by a resume"
@@ -125,7 +127,7 @@ def test_a_panic_is_an_error_of_its_pipeline(folder: FleetFolder, readers: Reade
         row = fleet.wait_for("bad", "failed")
         assert row["error_kind"] == "internal"
         assert "index out of bounds" in row["last_error"]
-        assert row["next_try_at_ms"] is not None
+        wait_until(lambda: fleet.row("bad")["next_try_at_ms"])
         check_the_others_go_on(fleet, folder)
 
 
@@ -206,10 +208,14 @@ def test_a_store_that_never_answers_holds_up_nobody(
     folder: FleetFolder, readers: Readers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With one turn only: who waits for an answer has none."""
-    monkeypatch.setattr(fleet_module, "_GIVING_UP_S", 0.5)
+    monkeypatch.setattr(fleet_module, "_GIVING_UP_S", 3)  # the good one may be slow to end
     folder.top |= {"stop_grace_s": 0.5, "fleet": {"max_active": 1}}
-    with silent_server() as url:
-        options = {"AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "bcdefgh"}
+    with silent_server() as address:
+        options = {
+            "AWS_ENDPOINT_URL": f"http://{address}",
+            "AWS_ACCESS_KEY_ID": "a",
+            "AWS_SECRET_ACCESS_KEY": "bcdefgh",
+        }
         for name in ("bad", "worse"):
             folder.add(name, source={"path": f"s3://bucket/{name}", "storage_options": options})
         with running(folder) as fleet:
@@ -230,8 +236,12 @@ def test_a_table_that_never_answers_holds_up_nobody(
     monkeypatch.setattr(fleet_module, "_GIVING_UP_S", 0.5)
     folder.top["stop_grace_s"] = 0.5
     folder.put("bad", 0, 1)
-    with silent_server() as url:
-        options = {"AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "bcdefgh"}
+    with silent_server() as address:
+        options = {
+            "AWS_ENDPOINT_URL": f"http://{address}",
+            "AWS_ACCESS_KEY_ID": "a",
+            "AWS_SECRET_ACCESS_KEY": "bcdefgh",
+        }
         folder.add("bad", table={"path": "s3://bucket/table", "storage_options": options})
         with running(folder) as fleet:
             wait_until(lambda: folder.ids("good") == [0, 1])

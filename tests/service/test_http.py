@@ -329,7 +329,9 @@ def refuses(connect: Callable[[], http.client.HTTPConnection]) -> bool:
     return False
 
 
-def test_closing_waits_for_the_answer_under_way() -> None:
+def test_closing_waits_for_the_answer_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("blizzard.service.http._LAST_ANSWERS_S", LONGEST_S)
+
     def slow() -> Answer:
         threading.Thread(target=server.close).start()  # as a stop that is answered while the run ends
         time.sleep(0.4)

@@ -58,6 +58,6 @@ def test_zips_of_what_is_installed_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.process
 def test_workers_have_imported_what_a_task_needs_before_they_begin(tmp_path: Path) -> None:
     finished = subprocess.run(
-        [sys.executable, "-c", _WORKERS, str(tmp_path)], capture_output=True, text=True, timeout=180, check=False
+        [sys.executable, "-c", _WORKERS, str(tmp_path)], capture_output=True, text=True, timeout=300, check=False
     )
     assert finished.stdout == "2 True 0\n", finished.stderr

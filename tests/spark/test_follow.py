@@ -29,7 +29,7 @@ class Api:
 
     def ask(self, path: str, method: str = "GET") -> Any:
         request = urllib.request.Request(self._url + path, method=method)
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             body = answer.read().decode()
             assert answer.status == (202 if method == "POST" else 200)
             return json.loads(body) if answer.headers["Content-Type"] == "application/json" else body

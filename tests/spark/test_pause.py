@@ -26,7 +26,7 @@ def blizzard(folder: Path, *words: str) -> dict[str, Any]:
     """A command on the table, in a process of its own."""
     command = [sys.executable, "-m", "blizzard", *words, "--table", str(folder / "table"), "--json"]
     environment = {**os.environ, "JDK_JAVA_OPTIONS": Driver.java_options}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=180, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -15,8 +15,9 @@ import pytest
 
 from blizzard.testing.samples import EVENT_DDL, write_events
 from tests.drivers import Driver, Finished, ids
-from tests.flows.fleets import FleetFolder, silent_server
+from tests.flows.fleets import FleetFolder
 from tests.flows.in_process import Flow, write_foreign
+from tests.flows.operating import silent_server
 from tests.ingesting import write, write_ids
 from tests.spark.test_spark_gone import kill_jvm
 
@@ -64,14 +65,14 @@ def test_all_are_drained_once_and_then_there_is_nothing_new(folder: FleetFolder)
 
 
 def test_killed_in_the_middle_of_the_batches_of_several(folder: FleetFolder) -> None:
-    """Twice, each when a commit or two more are there; then it is left to finish."""
+    """Twice, each when a commit or two more are there, or all of them; then it is left to finish."""
     chance = random.Random(0)
 
     def committed() -> int:
         return sum(len(ids(folder.table(name))) for name in NAMES)
 
     for _ in range(2):
-        enough = committed() + chance.choice((1000, 2000))
+        enough = min(committed() + chance.choice((1000, 2000)), len(NAMES) * len(TOTAL))
         driver = start(folder)
         driver.wait_until(lambda enough=enough: committed() >= enough, "some batches were committed")
         time.sleep(chance.random() * 0.2)
@@ -149,8 +150,12 @@ def test_what_fails_beside_a_pipeline_does_not_touch_it(folder: FleetFolder) -> 
     write(folder.src("bad") / "a.ndjson", b"nonsense\n" * 50)
     folder.src("lost").rmdir()
     folder.top |= {"stop_grace_s": 3, "api": {"address": "127.0.0.1:0"}}
-    with silent_server() as url:
-        options = {"AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "bcdefgh"}
+    with silent_server() as address:
+        options = {
+            "AWS_ENDPOINT_URL": f"http://{address}",
+            "AWS_ACCESS_KEY_ID": "a",
+            "AWS_SECRET_ACCESS_KEY": "bcdefgh",
+        }
         folder.add("hangs", source={"path": "s3://bucket/x", "storage_options": options})
         driver = start(folder)
         driver.wait_until(lambda: all(ids(folder.table(name)) == TOTAL for name in NAMES), "all was committed")
@@ -196,7 +201,7 @@ def test_every_pipeline_has_a_pool_of_sparks_fair_scheduler(folder: FleetFolder)
         [sys.executable, "-c", _POOLS, str(folder.file)],
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=300,
         env=environment,
         check=False,
     )

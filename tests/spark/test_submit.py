@@ -26,7 +26,7 @@ def plain_environment() -> dict[str, str]:
 
 
 def call(command: list[str], environment: dict[str, str]) -> Finished:
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=180)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     return Finished(done.returncode, done.stdout, done.stderr)
 
 

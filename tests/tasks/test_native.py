@@ -90,7 +90,7 @@ print(read.lines, [index for index, _, _ in read.doubtful], read.table["b"].to_p
 @pytest.mark.skipif(sys.platform != "linux", reason="memory cannot be limited like this elsewhere")
 def test_a_line_for_which_there_is_no_memory_is_doubtful_and_the_others_are_rows() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_MEMORY], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", WITHOUT_MEMORY], capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.stdout, done.stderr, done.returncode) == ("3 [1] ['before', 'and what comes after']\n", "", 0)
 

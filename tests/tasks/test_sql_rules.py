@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from blizzard.schema.load import load_schema
+from blizzard.tasks import duck as duck_module
 from blizzard.tasks.duck import Duck
 from blizzard.tasks.sql_rules import NotRowWise
 from blizzard.tasks.transform_sql import SqlStep
@@ -170,6 +174,28 @@ def test_duckdb_still_calls_functions_consistent_that_look_at_the_clock() -> Non
     duck = Duck()
     for name in ("age", "current_localtime", "current_localtimestamp"):
         assert {function.stability for function in duck.functions(name)} == {"CONSISTENT"}, name
+
+
+def test_who_asks_while_another_thread_lists_the_functions_finds_every_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As pipelines of a fleet do when they start."""
+    monkeypatch.setattr(duck_module, "_listed", {})
+    first, second = Duck(), Duck()
+    rows = second._connection.execute(duck_module._FUNCTIONS).fetchall()
+    found: list[int] = []
+
+    class Slow:
+        """The connection of a thread that loses its turn in the middle of its list."""
+
+        def execute(self, _: str) -> Slow:
+            return self
+
+        def fetchall(self) -> Iterator[Any]:
+            yield from rows[:10]
+            found.append(len(second.functions("upper")))
+            yield from rows[10:]
+
+    monkeypatch.setattr(first, "_connection", Slow())
+    assert [len(first.functions("upper")), *found] == [len(second.functions("upper"))] * 2 != [0, 0]
 
 
 def test_duckdb_cannot_reach_files_or_change_its_settings() -> None:

@@ -249,6 +249,17 @@ def test_a_script_that_ends_the_process_while_it_is_imported_is_refused(
     assert refused.value.kind == Kind.TRANSFORM
 
 
+def test_a_transform_is_there_though_another_thread_has_made_room_for_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a fleet are made at the same time."""
+
+    class Cleared(dict[Any, Any]):
+        def __setitem__(self, key: Any, value: Any) -> None:
+            """It is gone at once."""
+
+    monkeypatch.setattr("blizzard.tasks.transform_code._made", Cleared())
+    assert to_ddl(make_transform(READS, function=shout).result) == "id BIGINT, name STRING"
+
+
 def test_a_column_of_the_records_must_not_have_the_name_of_the_number() -> None:
     with pytest.raises(SchemaError, match="gets the number of the record under this name"):
         make_transform(load_schema("_Blizzard_Line BIGINT"), function=shout)

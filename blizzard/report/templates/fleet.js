@@ -17,6 +17,7 @@
     const answer = await fetch(at("/"), { headers: { Accept: "text/html" } });
     if (!answer.ok) throw new Error(answer.statusText);
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (document.querySelector("#main :active")) return; // a button that is pressed and replaced would do nothing
     const main = fresh.getElementById("main");
     dress(main);
     const focused = document.activeElement ? document.activeElement.id : "";

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from selenium.webdriver import ActionChains
 
 from tests.flows.fleets import FleetFolder, Readers, Running, running
 from tests.flows.operating import wait_until
@@ -99,6 +100,19 @@ def test_pause_resume_and_stop_act_on_their_pipeline_only(shown: Shown) -> None:
     browser.wait_until(lambda: shown.state("orders") == "stopped")
     shown.press("resume", "orders")
     browser.wait_until(lambda: shown.state("orders") == "running")
+
+
+def test_a_button_that_is_pressed_while_the_page_follows_does_what_it_says(shown: Shown) -> None:
+    browser, answers = shown.browser, list[str]()
+
+    def has_followed() -> bool:
+        answers.extend(browser.requests())
+        return len(answers) > 2  # the page itself, and two later looks: the first of them has ended
+
+    ActionChains(browser).click_and_hold(browser.find("#pause-orders")).perform()
+    browser.wait_until(has_followed)
+    ActionChains(browser).release().perform()
+    browser.wait_until(lambda: shown.state("orders") == "paused")
 
 
 def test_the_page_follows_and_keeps_the_focus(shown: Shown) -> None:

@@ -115,7 +115,9 @@ def test_a_page_from_elsewhere_cannot_stop_the_run(browser: Browser, tmp_path: P
             f'<form id=f method=post action="{url}/stop"></form><script>document.getElementById("f").submit()</script>'
         )
         browser.open((tmp_path / "evil.html").as_uri())
-        browser.wait_until(lambda: "a page of another site" in browser.execute_script("return document.body.innerText"))
+        browser.wait_until(
+            lambda: "a page of another site" in browser.execute_script("return document.body?.innerText ?? ''")
+        )
         assert not operation.control.is_stopping
         browser.open(url.replace("127.0.0.1", "localhost"))  # another name of this machine, and its own page: fine
         assert browser.text("#state") == "running"
