@@ -51,7 +51,7 @@ def split_targets(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, d
 
 
 def is_target(key: str) -> bool:
-    """Whether this key names a target, and nothing of it. It is kept: a target of which nothing is said is a mistake."""
+    """Whether this key is the name of a target alone. It is kept: a target of which nothing is said is a mistake."""
     return key.startswith(_PREFIX) and "." not in key.removeprefix(_PREFIX)
 
 

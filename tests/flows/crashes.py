@@ -198,8 +198,8 @@ class CrashStory:
         """While a batch is read, others move the position of some targets or of all: another run, which may know fewer
         targets, a rollback, or a pause in one log."""
         name = self.rng.choice(list(self.targets.own))
-        doing = self.rng.choice([self._run_others, self.roll_one_back, lambda: self._pause_one(name)])
-        read, meanwhile = InProcessReader.run, iter([doing])
+        doings: list[Callable[[], object]] = [self._run_others, self.roll_one_back, lambda: self._pause_one(name)]
+        read, meanwhile = InProcessReader.run, iter([self.rng.choice(doings)])
 
         def overtaken(reader: InProcessReader, *given: Any, **named: Any) -> Any:
             for act in meanwhile:
