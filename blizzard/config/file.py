@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from blizzard.config.targets import is_target
 from blizzard.core.kinds import Kind
 from blizzard.core.lists import some
 from blizzard.errors import ConfigError
@@ -113,7 +114,7 @@ def _keys_of(tree: Mapping[Any, Any], path: str) -> dict[str, Any]:
             raise ConfigError(f"the configuration {path} has more than {_MAX_KEYS:,} keys. Do aliases repeat them?")
         if name in keys:
             raise ConfigError(f"the configuration {path} has the key {name[:_SHOWN_CHARS]} twice. Remove one.")
-        if not isinstance(value, Mapping):
+        if not isinstance(value, Mapping) or is_target(name):
             keys[name] = value
     return keys
 

@@ -35,6 +35,9 @@ def split_targets(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, d
             continue
         name, dot, rest = key.removeprefix(_PREFIX).partition(".")
         _check_name(name)
+        if not dot and (value is None or isinstance(value, Mapping)):  # what is below it stands by itself, if anything
+            own.setdefault(name, {})
+            continue
         if not dot or not _may_be_own(rest):
             raise ConfigError(
                 f"{key[:100]!r}: a target may have {', '.join(OWN_KEYS)} and keys that begin with"
@@ -47,6 +50,11 @@ def split_targets(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, d
     return shared, own
 
 
+def is_target(key: str) -> bool:
+    """Whether this key is the name of a target alone. It is kept: a target of which nothing is said is a mistake."""
+    return key.startswith(_PREFIX) and "." not in key.removeprefix(_PREFIX)
+
+
 def keys_of_targets(targets: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Of targets as the Python API takes them: the keys of the configuration, and by target a schema that is an object.
     A target's keys may be a tree or flat; `table` alone is its path, and `schema` its DDL or such an object."""
@@ -55,6 +63,7 @@ def keys_of_targets(targets: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str,
     for name, own in targets.items():
         if not isinstance(own, Mapping):
             raise ConfigError(f"target {name!r}: its keys must be a mapping such as {{'table': PATH}}", kind=Kind.USAGE)
+        keys[f"{_PREFIX}{name}"] = None
         for key, value in own.items():
             if key == "table" and isinstance(value, str):
                 keys[f"{_PREFIX}{name}.table.path"] = value

@@ -19,6 +19,7 @@ from unittest import mock
 
 from blizzard import faults
 from blizzard.testing.memory import Crash
+from tests.flows.in_process import InProcessReader
 from tests.flows.shell import Said
 from tests.flows.targets import Targets, bad, no_object
 from tests.ingesting import DDL, is_table, line, write
@@ -96,9 +97,9 @@ class CrashStory:
         happening = self.rng.choices(
             [
                 *(self.die_anywhere, self.die_at_a_point, self.lose_an_answer, self.fail_one, self.leave_one_out),
-                *(self.roll_one_back, self.pause_and_resume, self.end),
+                *(self.roll_one_back, self.pause_and_resume, self.be_overtaken, self.end),
             ],
-            [12, 24, 2, 1, 1, 2, 1, 1],
+            [12, 24, 2, 1, 1, 2, 1, 2, 1],
         )[0]
         happening()
         self.targets.check_none_twice()
@@ -193,6 +194,37 @@ class CrashStory:
         refusals = ("rollback_files", "rollback_source", "rollback_target")
         assert self.is_dead or said.code == 0 or said.kind in refusals, said.text
 
+    def be_overtaken(self) -> None:
+        """While a batch is read, others move the position of some targets or of all: another run, which may know fewer
+        targets, a rollback, or a pause in one log."""
+        name = self.rng.choice(list(self.targets.own))
+        doings: list[Callable[[], object]] = [self._run_others, self.roll_one_back, lambda: self._pause_one(name)]
+        read, meanwhile = InProcessReader.run, iter([self.rng.choice(doings)])
+
+        def overtaken(reader: InProcessReader, *given: Any, **named: Any) -> Any:
+            for act in meanwhile:
+                act()
+            return read(reader, *given, **named)
+
+        with mock.patch.object(InProcessReader, "run", overtaken):
+            said = self._run()
+        assert said.code in (0, 4), said.text
+        self.command("resume", *self.targets.words())
+
+    def _run_others(self) -> None:
+        kept = dict(self.targets.own)
+        if "after_ingest" not in self.targets.keys:  # else those that are left out would miss something
+            for name in self.rng.sample(list(kept), self.rng.randint(0, len(kept) - 1)):
+                del self.targets.own[name]
+        try:
+            assert self._run("--max-batches", "2").code == 0
+        finally:
+            self.targets.own = kept
+            self.targets.words()  # the file of the configuration, as it was
+
+    def _pause_one(self, name: str) -> None:
+        self.command("pause", *self.targets.words("--target", name))
+
     def pause_and_resume(self) -> None:
         """It may die when the pause is in some logs only. What has not begun cannot be paused: it runs."""
         was_begun = self._is_begun()
@@ -228,9 +260,9 @@ class CrashStory:
             name: ([], 0) for name in self.targets.own
         }
 
-    def _run(self) -> Said:
+    def _run(self, *words: str) -> Said:
         self.runs += 1
-        return self.command("run", *self.targets.words())
+        return self.command("run", *self.targets.words(*words))
 
     @contextmanager
     def _fault(self, spec: str) -> Iterator[None]:

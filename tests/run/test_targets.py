@@ -258,6 +258,19 @@ def test_a_target_begins_after_no_name_where_each_folder_has_its_own_mark(shell:
     assert "there is no one mark to begin after" in said.text
 
 
+@pytest.mark.parametrize("own", [None, {}, {"table": {}}, {"table": {}, "schema": {"formats": {}}}])
+def test_a_target_of_which_nothing_is_said_is_not_left_out(shell: Shell, own: dict[str, Any] | None) -> None:
+    """The others would not wait for it, and source files that it must still read would be deleted."""
+    write_ids(shell.folder / "src" / "a.ndjson", 0, 10)
+    (words, path) = (configure(shell, {"one": {}}), shell.folder / "targets.yaml")
+    tree = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump(tree | {"targets": tree["targets"] | {"two": own}}))
+    said = shell("run", *words)
+    assert (said.code, said.kind) == (2, "usage")
+    assert "targets.two.table.path is missing" in said.text
+    assert not (shell.folder / "one").exists()
+
+
 def test_one_table_takes_where_too(shell: Shell) -> None:
     write_kinds(shell, "a.ndjson", "a", "b")
     said = shell.run("--set", "where=name = 'a'", "--pipeline", "p")

@@ -66,6 +66,8 @@ def test_a_target_that_fails_is_told_and_not_raised(tmp_path: Path) -> None:
         ({"targets": {"a": "x"}}, "its keys must be a mapping"),
         ({"targets": {"a": {"source": {"path": "x"}}}}, "a target may have"),
         ({"targets": {"a b": {"table": "x"}}}, "letters, digits"),
+        ({"targets": {"a": {"table": "x"}, "b": {}}}, "targets.b.table.path is missing"),
+        ({"targets": {"a": {"table": "x"}, "b": {"schema": pa.schema([])}}}, "targets.b.table.path is missing"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(tmp_path: Path, arguments: dict[str, Any], text: str) -> None:
@@ -86,4 +88,7 @@ def test_a_tree_and_flat_keys_mean_the_same() -> None:
     flat = {"a": {"table.path": "t", "table.provenance": "all", "schema.formats.ts": "epoch_ms"}}
     assert keys_of_targets(tree) == keys_of_targets(flat)
     struct = {"type": "struct", "fields": []}
-    assert keys_of_targets({"a": {"table": "t", "schema": struct}}) == ({"targets.a.table.path": "t"}, {"a": struct})
+    assert keys_of_targets({"a": {"table": "t", "schema": struct}}) == (
+        {"targets.a": None, "targets.a.table.path": "t"},
+        {"a": struct},
+    )
