@@ -32,7 +32,9 @@ class SparkIngestor:
     def prepare(self) -> None:
         self._session.begin()
 
-    def start(self) -> int:
+    def start(self, stop: StopSignal) -> int:
+        if not self._session.comes_up(stop.requested):
+            return 0
         spark = self._session.get()
         if holds_variant(self._spec.layout.schema):
             require_variant(spark.version)  # under Connect the server is asked for it

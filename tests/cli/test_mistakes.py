@@ -41,7 +41,7 @@ MISSPELT = {
     "files lake/events": "did you mean --table lake/events? See: blizzard files --help",
     "serve fleet.yaml": "did you mean --config fleet.yaml?",
     "warm-up now": "now is not an option of blizzard warm-up. See: blizzard warm-up --help",
-    "run --infer events": "events is not an option of blizzard run; did you mean --source events? See: blizzard run --help",
+    "run --infer events": "events is not an option of blizzard run; did you mean --source events?",
     "run --source a --table t --infer b": "b is not an option of blizzard run. See: blizzard run --help",
     "run --source a.json b.json --table t": "b.json is one word too many after --source: a path with * or with spaces",
     "xyzzy": "xyzzy is not a command of blizzard; there are run, serve, try, plan,",

@@ -131,8 +131,8 @@ class Hooked:
     def prepare(self) -> None:
         return None
 
-    def start(self) -> int:
-        return self.inner.start()
+    def start(self, stop: StopRequest) -> int:
+        return self.inner.start(stop)
 
     def adopt(self, schema: Any) -> None:
         self.inner.adopt(schema)
