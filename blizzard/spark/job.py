@@ -45,9 +45,6 @@ _CONNECT_GONE = ("StatusCode.UNAVAILABLE", "INVALID_HANDLE.SESSION_")
 
 
 class StopSignal(Protocol):
-    def requested(self) -> bool:
-        """Whether nothing more must be begun."""
-
     def must_cancel(self) -> bool:
         """Whether the batch must be given up now."""
 

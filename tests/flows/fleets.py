@@ -38,6 +38,9 @@ class NoSession:
     def begin(self) -> None:
         raise AssertionError("a session was begun")
 
+    def comes_up(self, is_stopped: Callable[[], bool]) -> bool:
+        raise AssertionError("a session was waited for")
+
     def get(self) -> Any:
         raise AssertionError("a session was asked for")
 
