@@ -36,8 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     with of_one_command(), others_shown():
         learn_arguments(arguments)
-        end.code = _main(arguments)
-    return end.code
+        code = _main(arguments)
+    if argv is None:
+        end.begin(code)
+    return code
 
 
 def _main(arguments: list[str]) -> int:

@@ -39,7 +39,7 @@ def refuse_unknown_words(parser: Parser, arguments: Sequence[str]) -> None:
         for name in _options_in(rest):
             if name not in known:
                 raise _unknown_option(parser, command, name, arguments)
-        _refuse_bare_source(command, rest)
+        _refuse_stray_word(command, rest)
     elif rest and rest[0].startswith("-"):
         if rest[0] not in known:
             raise _option_before_command(parser, command, rest[0].partition("=")[0])
@@ -47,12 +47,30 @@ def refuse_unknown_words(parser: Parser, arguments: Sequence[str]) -> None:
         raise _unknown_command(parser, command, rest[0])
 
 
-def _refuse_bare_source(command: Parser, words: Sequence[str]) -> None:
-    """`blizzard try FOLDER` works, so people type the same of commands whose first word can only be an option."""
-    takes_words = any(not action.option_strings for action in command._actions)
-    if words and not words[0].startswith("-") and not takes_words and "--source" in command._option_string_actions:
-        word = _shown(redact_argument(words[0]))
-        raise command.wrong(f"{word} is not an option of {command.prog}; did you mean --source {word}?")
+def _refuse_stray_word(command: Parser, words: Sequence[str]) -> None:
+    """`blizzard try FOLDER` works, so people type the same of commands whose words all belong to options. And of a glob
+    without quotes a shell makes several words."""
+    if any(not action.option_strings for action in command._actions):
+        return
+    before, is_value = "", False  # the option before the word, and whether the word is its value
+    for word in words:
+        if word == "--":
+            return
+        if _is_option(word):
+            before, equals, _ = word.partition("=")
+            is_value = not equals and command._option_string_actions[before].nargs in (None, "?")
+        elif is_value:
+            is_value = False
+        else:
+            raise _stray_word(command, _shown(redact_argument(word)), before, words)
+
+
+def _stray_word(command: Parser, word: str, before: str, words: Sequence[str]) -> ConfigError:
+    if before in ("--source", "--table"):
+        return command.wrong(f"{word} is one word too many after {before}: a path with * or with spaces needs quotes")
+    first = re.search(r"--[a-z]+(?= [A-Z])", command.usage or "")  # what a command is told first
+    meant = f"; did you mean {first[0]} {word}?" if first and first[0] not in words else ""
+    return command.wrong(f"{word} is not an option of {command.prog}{meant}")
 
 
 def _options_in(words: Sequence[str]) -> Iterator[str]:
@@ -60,8 +78,12 @@ def _options_in(words: Sequence[str]) -> Iterator[str]:
     for word in words:
         if word == "--":
             return
-        if word.startswith("-") and word != "-" and " " not in word and not _NUMBER.fullmatch(word):
+        if _is_option(word):
             yield word.partition("=")[0]
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word != "-" and " " not in word and not _NUMBER.fullmatch(word)
 
 
 def _unknown_option(parser: Parser, command: Parser, name: str, arguments: Sequence[str]) -> ConfigError:
@@ -129,7 +151,7 @@ def _unknown_command(parser: Parser, command: Parser, word: str) -> ConfigError:
     elif elsewhere:
         meant = f"; did you mean {' or '.join(f'{parser.prog} {name}' for name in elsewhere)}?"
     else:
-        meant = nearest(word, known, called=f"{command.prog} {{}}")
+        meant = nearest(word, [*known, "help"], called=f"{command.prog} {{}}").replace(" help?", " --help?")
     there_are = "" if meant else f"; there are {', '.join(known)}"
     return command.wrong(f"{_shown(word)} is not {what} of {command.prog}{meant}{there_are}")
 

@@ -44,19 +44,22 @@ class RunCommand:
         stop = RunControl()
         self._progress.begin("starting Spark, if there is something new…")
         told = told_of_stops(stop, lambda text: self._say("info", text), lambda: self._progress.is_reading)
-        # Before the slow imports: a signal during them stops the run, without a traceback.
-        with told, stop.installed():
+        # From before the slow imports until the last line is out: a signal leaves no traceback, and takes no line away.
+        with stop.installed():
             try:
-                self._ingest(self._options, stop)
+                with told:
+                    self._ingest(self._options, stop)
             except (SystemExit, KeyboardInterrupt):
                 raise
             except BaseException as e:  # a panic in Rust is not an Exception
                 return self.fail(e)
-        summary = self._summary
+            return self._succeed(self._summary, exit_99_when_idle=self._options.exit_99_when_idle)
+
+    def _succeed(self, summary: Summary, *, exit_99_when_idle: bool) -> int:
         self._progress.close()
         self._tell_of_targets(summary)
         self._say("info", describe_ending(summary), status=summary.status, seconds=round(summary.seconds, 3))
-        if summary.status in ("idle", "paused") and not summary.commits and self._options.exit_99_when_idle:
+        if summary.status in ("idle", "paused") and not summary.commits and exit_99_when_idle:
             summary.exit_code = EXIT_IDLE
         return self._end()
 

@@ -40,18 +40,19 @@ class ServeCommand:
         assert self._options is not None
         control = FleetControl()
         told = told_of_stops(control, lambda text: self._say("info", text), self._is_reading)
-        with told, control.installed():  # before the slow imports: a signal during them stops it, without a traceback
+        with control.installed():  # as for a run: from before the slow imports until the last line is out
             try:
-                self._serve(self._options, control)
+                with told:
+                    self._serve(self._options, control)
             except (SystemExit, KeyboardInterrupt):
                 raise
             except BaseException as e:  # a panic in Rust is not an Exception
                 return self.fail(e)
-        summary = self._summary
-        if summary.status == "idle" and self._options.exit_99_when_idle:
-            summary.exit_code = EXIT_IDLE
-        self._say("info" if not summary.exit_code else "error", _ending(summary), status=summary.status)
-        return self._end()
+            summary = self._summary
+            if summary.status == "idle" and self._options.exit_99_when_idle:
+                summary.exit_code = EXIT_IDLE
+            self._say("info" if not summary.exit_code else "error", _ending(summary), status=summary.status)
+            return self._end()
 
     def fail(self, error: BaseException) -> int:
         known = failure_of(error)

@@ -101,10 +101,11 @@ def _parser() -> Finding:
 
 
 def _java() -> Finding:
-    java = find_java()
+    java, spark = find_java(), _spark_version()
     if java is None:
-        return Finding(verdict="problem", about="java", text="not found: install a JDK 17, or set JAVA_HOME")
-    version, spark = java_version(java), _spark_version()
+        text = f"not found, and {describe_fit(spark)}: install one of them, or set JAVA_HOME"
+        return Finding(verdict="problem", about="java", text=text)
+    version = java_version(java)
     if version is None or is_too_old(version, spark):
         return Finding(
             verdict="problem", about="java", text=f"Java {version or 'unknown'} at {java}: {describe_fit(spark)}"

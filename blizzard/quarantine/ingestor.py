@@ -32,7 +32,8 @@ class QuarantineIngestor:
     def prepare(self) -> None:
         return None
 
-    def start(self) -> int:
+    def start(self, stop: object) -> int:
+        del stop
         return 1
 
     def adopt(self, schema: DeltaSchema) -> None:

@@ -107,7 +107,7 @@ def discover(
         _check_names(ports, settings, listed, has_begun=position.sequence > 0)
         if position.sequence == 0:  # now with the names, which show a source that was moved
             decide_again(ports, settings, table, listed.files)
-    if not is_drained(position.marks, listed.files, listed.held):
+    if not ports.stop.requested() and not is_drained(position.marks, listed.files, listed.held):
         ports.ingestor.prepare()
     asked_for_all = scope.is_full
     found = compare_with_ledgers(listed, position, table.scan_back(), policy)

@@ -147,7 +147,8 @@ class _Run:
         ]
         if not wants:
             return
-        together, shared = plan_read(wants, lambda name: (lanes[name].settings.limits, lanes[name].ports.ingestor))
+        parts_of = {lane.name: (lane.settings.limits, lane.ports.ingestor) for lane in wanting}
+        together, shared = plan_read(wants, parts_of.__getitem__, self.stop)
         begun = {want.name: lanes[want.name].begin_batch(want.plan, planned_ms=planned_ms) for want in together}
         parts = {name: Part(ingest=batch.ingest, ticket=batch.ticket) for name, batch in begun.items()}
         reading = [lanes[name] for name in begun]

@@ -203,8 +203,8 @@ class Lane:
             whole = self._look_before_there_is_a_table()
             if whole is None:
                 return
-            self.ports.ingestor.start()  # make no table if there is no session to fill it
-            if self.ports.stop.requested():
+            # Make no table if there is no session to fill it.
+            if not self.ports.ingestor.start(self.ports.stop) or self.ports.stop.requested():
                 return
             self.table = _create_table(self.ports, self.settings)
             self._has_made_table = True
@@ -318,13 +318,17 @@ class Lane:
         """Whether what is read for it now can no longer be committed."""
         return self._work is None or self._work.commits.has_failed()
 
-    def plan(self) -> BatchPlan:
+    def plan(self) -> BatchPlan | None:
+        """None: it was asked to stop before anything could be read."""
         work = self._begun_work()
+        slots = self.ports.ingestor.start(self.ports.stop)
+        if not slots:
+            return None
         return plan(
             work.position.marks,
             work.discovered.listed.files,
             self.settings.limits,
-            slots=self.ports.ingestor.start(),
+            slots=slots,
             cores=self.ports.ingestor.cores,
             held=self._held,
             given_up=work.discovered.given_up,

@@ -10,17 +10,17 @@ from blizzard.core.position import Marks
 from blizzard.core.share import Want, choose_together, share_read, whose_turn
 from blizzard.core.types import ONE_CORE, BatchPlan, Cores, SharedPlan, SourceFile
 from blizzard.errors import Refused
-from blizzard.run.ports import Ingestor
+from blizzard.run.ports import Ingestor, StopRequest
 
 
 def plan_read(
-    wants: Sequence[Want], parts_of: Callable[[str], tuple[Limits, Ingestor]]
+    wants: Sequence[Want], parts_of: Callable[[str], tuple[Limits, Ingestor]], stop: StopRequest
 ) -> tuple[tuple[Want, ...], SharedPlan]:
     """The next read of several targets: those that share it, and what is read. `parts_of` gives the limits and the
     ingestor of a target: those of the one whose turn it is count."""
     limits, ingestor = parts_of(whose_turn(wants).name)
     together = choose_together(wants, limits)
-    return together, share_read(together, limits, slots=ingestor.start(), cores=ingestor.cores)
+    return together, share_read(together, limits, slots=ingestor.start(stop), cores=ingestor.cores)
 
 
 def plan(

@@ -226,8 +226,9 @@ class Ingestor(Protocol):
     def prepare(self) -> None:
         """There will be work: begin to start what starts slowly."""
 
-    def start(self) -> int:
-        """Start if needed, and return how many tasks run at once. Called before every batch: a cluster may grow."""
+    def start(self, stop: StopRequest) -> int:
+        """Start if needed, and return how many tasks run at once. Called before every batch: a cluster may grow. 0: it
+        was asked to stop before anything could run."""
 
     @property
     def cores(self) -> Cores:

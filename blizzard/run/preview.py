@@ -55,7 +55,8 @@ class NothingRead:
 
     def prepare(self) -> None: ...
 
-    def start(self) -> int:
+    def start(self, stop: StopRequest) -> int:
+        del stop
         return self.slots
 
     def adopt(self, schema: DeltaSchema) -> None:
@@ -214,7 +215,7 @@ def _first_plan(
 ) -> BatchPlan | None:
     if is_drained(marks, listed.files, listed.held):
         return None
-    slots = ports.ingestor.start()
+    slots = ports.ingestor.start(ports.stop)
     limits, held = settings.limits, listed.held
     return plan(marks, listed.files, limits, slots=slots, held=held, given_up=given_up, framing=framing)
 

@@ -22,6 +22,7 @@ from blizzard.run.after_ingest import Other, Others
 from blizzard.run.assemble import Assembly, Opened
 from blizzard.run.carry_out import preview
 from blizzard.run.plan import plan_read
+from blizzard.run.ports import NeverStop
 from blizzard.run.preview import NothingRead, Preview, error_shown
 from blizzard.run.recover import decide_start
 from blizzard.run.validate import Validation
@@ -120,7 +121,7 @@ def _stops(found: Preview) -> bool:
 
 def _next_read(wants: Sequence[Want], targets: Mapping[str, Assembly], slots: int) -> dict[str, Any]:
     nothing = NothingRead(slots=slots, schema_fingerprint="")
-    together, shared = plan_read(wants, lambda name: (targets[name].config.batch_limits, nothing))
+    together, shared = plan_read(wants, lambda name: (targets[name].config.batch_limits, nothing), NeverStop())
     names = [want.name for want in together]
     return {
         "targets": names,

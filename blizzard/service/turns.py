@@ -72,8 +72,8 @@ class InTurn:
     def prepare(self) -> None:
         self.ingestor.prepare()
 
-    def start(self) -> int:
-        return self.ingestor.start()
+    def start(self, stop: StopRequest) -> int:
+        return self.ingestor.start(stop)
 
     def adopt(self, schema: DeltaSchema) -> None:
         self.ingestor.adopt(schema)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from blizzard.core.events import Emit, unheard
 from blizzard.core.types import BatchPlan, BatchResult, BatchTicket, Cores, SharedPlan
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 _ALONE = ""
 
 
+class StartSignal(Protocol):
+    def requested(self) -> bool:
+        """Whether nothing more must be begun."""
+
+
 class SparkIngestor:
     """Uses `session` only when there is work, so that an idle run starts no Spark."""
 
@@ -32,7 +37,9 @@ class SparkIngestor:
     def prepare(self) -> None:
         self._session.begin()
 
-    def start(self) -> int:
+    def start(self, stop: StartSignal) -> int:
+        if not self._session.comes_up(stop.requested):
+            return 0
         spark = self._session.get()
         if holds_variant(self._spec.layout.schema):
             require_variant(spark.version)  # under Connect the server is asked for it

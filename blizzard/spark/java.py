@@ -46,11 +46,13 @@ def _javas(spark_version: str) -> tuple[int, ...]:
     return (8, 11, 17) if spark_version.startswith("3.") else (17, 21)
 
 
-def require_java() -> None:
+def require_java(spark_version: str) -> None:
     if find_java() is None:
         home = os.environ.get("JAVA_HOME")
         where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on PATH"
-        raise ConfigError(f"Spark needs Java 17: {where}. Install a JDK 17 or set JAVA_HOME.", kind=Kind.NO_JAVA)
+        raise ConfigError(
+            f"{where}, and {describe_fit(spark_version)}. Install one of them, or set JAVA_HOME.", kind=Kind.NO_JAVA
+        )
 
 
 def check_java_after_failure(spark_version: str) -> None:

@@ -2,7 +2,7 @@
 
 Java, Spark's launcher and Ivy write there without a logger, so no log setting can turn it off. The JVM gets a pipe for
 its stderr. What comes through it later, errors of Spark (`log4j2-quiet.properties`) and output of the Python workers,
-is passed on line by line, without secrets.
+is passed on line by line, without secrets. When the session is stopped, nothing is shown again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -53,20 +53,25 @@ class _JvmOutput(threading.Thread):
         logged = (number for number, line in enumerate(kept) if line.startswith(_LOGGED))
         _show(kept if has_failed else kept[next(logged, len(kept)) :])
 
+    def hush(self) -> None:
+        """Spark complains of the tasks that it breaks off when it is stopped."""
+        with self._lock:
+            self._kept = deque(maxlen=0)
+
 
 def _show(lines: list[str]) -> None:
     put_err(as_lines(sys.stderr, map(shown, lines)))
 
 
 @contextmanager
-def quiet_start(builder: Any) -> Iterator[None]:
+def quiet_start(builder: Any) -> Iterator[Callable[[], None]]:
     """Start the JVM for the session that is made inside, with the settings of its builder. Nothing is done if this
-    process has a JVM already."""
+    process has a JVM already. What it yields is to be called before the session is stopped."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
     if SparkContext._gateway is not None:
-        yield
+        yield lambda: None
         return
     settings = SparkConf().setAll(list(builder._options.items()))
     reading, writing = os.pipe()
@@ -79,7 +84,7 @@ def quiet_start(builder: Any) -> Iterator[None]:
         finally:
             os.close(writing)
         SparkContext._ensure_initialized(gateway=gateway)
-        yield
+        yield output.hush
         has_failed = False
     finally:
         output.end_start(has_failed=has_failed)

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from blizzard.core.kinds import Kind
 from blizzard.errors import ConfigError, Temporary, connect_without_jvm
 from blizzard.spark.archive import OPTIONS, NoArchive, find_archive, java_option, jvm_for
-from blizzard.spark.gone import end_without_waiting, is_gone, keep_quiet_about_its_end, raise_if_gone
+from blizzard.spark.gone import end_without_waiting, has_ended, is_gone, keep_quiet_about_its_end, raise_if_gone
 from blizzard.spark.java import check_java_after_failure, require_java
 from blizzard.spark.jvm_output import quiet_start
 from blizzard.spark.user import check_name_after_failure, require_name, settings_without_name
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 SUPPORTED_SPARK = ((3, 5), (5,))
 SPARK_WITH_VARIANT = (4,)
+_LOOK_S = 0.05  # while it starts: how often it is asked whether to go on
 # For a session on this machine only: no web page, no port outside loopback, no progress bar of Spark.
 _LOCAL_CONF = {
     "spark.ui.enabled": "false",
@@ -46,6 +47,9 @@ class Session(Protocol):
 
     def begin(self) -> None:
         """Start it in the background."""
+
+    def comes_up(self, is_stopped: Callable[[], bool]) -> bool:
+        """Start it, and wait until it is up or has failed: `get` says which. False: it was stopped before that."""
 
     def get(self) -> SparkSession: ...
 
@@ -65,6 +69,10 @@ class GivenSession:
     def begin(self) -> None:
         return None
 
+    def comes_up(self, is_stopped: Callable[[], bool]) -> bool:
+        del is_stopped
+        return True
+
     def get(self) -> SparkSession:
         return self._spark
 
@@ -81,7 +89,9 @@ class LazySession:
         self._session: Any = None
         self._lock = threading.Lock()  # held while it is started
         self._owned = False
+        self._hush: Callable[[], None] = lambda: None
         self._starting: Future[_Started] | None = None
+        self._is_given_up = False  # nobody waits until it is up
         self.before_start: Callable[[], None] = lambda: None
         self.is_cold = False  # it started a JVM without the archive that `blizzard warm-up` would make
         self.startup_seconds = 0.0
@@ -93,9 +103,27 @@ class LazySession:
         try:
             if self._session is None and self._starting is None:
                 self._starting = Future()
-                threading.Thread(target=self._start_into, args=(self._starting,), name="blizzard-session").start()
+                threading.Thread(
+                    target=self._start_into, args=(self._starting,), name="blizzard-session", daemon=True
+                ).start()
         finally:
             self._lock.release()
+
+    def comes_up(self, is_stopped: Callable[[], bool]) -> bool:
+        started = time.monotonic()
+        try:
+            while self._session is None:
+                if is_stopped():
+                    self._is_given_up = True
+                    return False
+                self.begin()
+                starting = self._starting
+                if starting is None or wait([starting], timeout=_LOOK_S).done:
+                    break
+            self._is_given_up = False
+            return True
+        finally:
+            self.startup_seconds += time.monotonic() - started
 
     def get(self) -> SparkSession:
         with self._lock:
@@ -106,13 +134,17 @@ class LazySession:
                 self._take(self._start() if starting is None else starting.result())
                 if threading.current_thread() is threading.main_thread():
                     signal.signal(signal.SIGINT, before)  # pyspark installs its own handler, which cancels all jobs
-                self.startup_seconds = time.monotonic() - started
+                self.startup_seconds += time.monotonic() - started
             return self._session
 
     def stop(self) -> None:
+        if self._is_given_up and self._session is None:
+            return  # who has stopped the run would wait until it is up. Its JVM ends with this process
         if self._session is None and self._starting is not None and self._starting.exception() is None:
             self._take(self._starting.result())  # begun and never used
         if self._owned:
+            if not has_ended():  # else its last words say why
+                self._hush()
             try:
                 self._session.stop()
             except Exception:
@@ -129,6 +161,7 @@ class LazySession:
 
     def _take(self, started: _Started) -> None:
         self._session, self._owned, self.is_cold = started.session, started.is_owned, started.is_cold
+        self._hush = started.hush
 
     def _start_into(self, starting: Future[_Started]) -> None:
         try:
@@ -150,6 +183,9 @@ class PooledSession:
 
     def begin(self) -> None:
         self._shared.begin()
+
+    def comes_up(self, is_stopped: Callable[[], bool]) -> bool:
+        return self._shared.comes_up(is_stopped)
 
     def get(self) -> SparkSession:
         return self._shared.get()
@@ -173,6 +209,7 @@ class _Started:
     session: Any
     is_owned: bool  # to be stopped at the end
     is_cold: bool = False
+    hush: Callable[[], None] = lambda: None  # before it is stopped
 
 
 def _start(conf: Mapping[str, str], with_delta: bool) -> _Started:
@@ -192,7 +229,7 @@ def _start(conf: Mapping[str, str], with_delta: bool) -> _Started:
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started the JVM already
     settings, is_cold = dict(conf), False
     if not submitted:
-        require_java()
+        require_java(pyspark.__version__)
         if with_delta:
             require_name("the delta-spark committer")  # it works through Hadoop
         if _is_local(conf.get("spark.master")):
@@ -212,12 +249,12 @@ def _start(conf: Mapping[str, str], with_delta: bool) -> _Started:
     try:
         if not submitted:
             threading.Thread(target=_import_for_the_first_job, name="blizzard-imports").start()
-        with quiet_start(builder) if is_quiet else nullcontext():
+        with quiet_start(builder) if is_quiet else nullcontext(lambda: None) as hush:
             session = builder.getOrCreate()
         if not submitted:
             keep_quiet_about_its_end(session)
             end_without_waiting(session)
-        return _Started(session=session, is_owned=not submitted, is_cold=is_cold)
+        return _Started(session=session, is_owned=not submitted, is_cold=is_cold, hush=hush)
     except Exception as e:
         if not submitted:
             check_java_after_failure(pyspark.__version__)

@@ -336,7 +336,8 @@ class MemoryIngestor:
     def prepare(self) -> None:
         return None
 
-    def start(self) -> int:
+    def start(self, stop: StopRequest) -> int:
+        del stop
         return self.slots
 
     def adopt(self, schema: DeltaSchema) -> None:

@@ -174,7 +174,8 @@ def test_no_java_is_one_clear_line(tmp_path: Path) -> None:
         [sys.executable, "-m", "blizzard", "run", *job], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert "Spark needs Java 17: there is no java on PATH" in done.stderr
+    assert "there is no java on PATH, and Spark" in done.stderr
+    assert "Install one of them, or set JAVA_HOME." in done.stderr
     assert last_line(done.stdout)["error_kind"] == "no_java"
 
 

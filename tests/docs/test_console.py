@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.docs.console import Step, differences, recorded, steps_of, what_it_says
+from tests.docs.pages import HOMES
 from tests.docs.terminal import Failed, on_screen
 
 PAGE = """Text.
@@ -30,6 +32,13 @@ $ [ -t 1 ] && printf '0%%\\r\\033[K50%%\\r\\033[Kdone in 0.3 s\\n'
 done in 12.5 s
 ```
 """
+
+
+@pytest.mark.parametrize("page", HOMES, ids=lambda page: page.name)
+def test_no_command_has_a_comment(page: Path) -> None:
+    """zsh, the shell of a new Mac, takes # and the words after it for arguments when a person types them."""
+    typed = [step.command.partition("<<")[0] for step in steps_of(page.read_text())]
+    assert [command for command in typed if re.search(r"\s#", command)] == []
 
 
 def test_the_steps_of_a_page() -> None:

@@ -37,6 +37,9 @@ class NoSession:
     def begin(self) -> None:
         raise AssertionError("a session was begun")
 
+    def comes_up(self, is_stopped: Callable[[], bool]) -> bool:
+        raise AssertionError("a session was waited for")
+
     def get(self) -> Any:
         raise AssertionError("a session was asked for")
 
@@ -130,8 +133,8 @@ class Hooked:
     def prepare(self) -> None:
         return None
 
-    def start(self) -> int:
-        return self.inner.start()
+    def start(self, stop: StopRequest) -> int:
+        return self.inner.start(stop)
 
     def adopt(self, schema: Any) -> None:
         self.inner.adopt(schema)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from blizzard.config.request import make_request
 from blizzard.delta.place import DeltaRsPlace
 from blizzard.errors import ConfigError, Temporary
 from blizzard.run.clock import SystemClock
+from blizzard.run.ports import NeverStop
 from blizzard.schema.ddl import parse_ddl
 from blizzard.schema.derived import whole_record_schema
 from blizzard.schema.layout import apply_layout
@@ -180,6 +182,10 @@ class OldSession:
 
     version: str = "3.5.9"
 
+    def comes_up(self, is_stopped: Callable[[], bool]) -> bool:
+        del is_stopped
+        return True
+
     def get(self) -> Any:
         return self
 
@@ -190,10 +196,10 @@ def test_spark_that_has_no_variants_is_refused_by_name_before_a_table_is_made(tm
     session: Any = OldSession()
     ingestor = SparkIngestor(session, make_spec(tmp_path, layout=apply_layout(schema)), slots=1)
     with pytest.raises(ConfigError, match=r"Spark 3\.5\.9 cannot read: Spark 4 can\. Run on Spark 4, or") as caught:
-        ingestor.start()
+        ingestor.start(NeverStop())
     assert caught.value.kind == "spark_version"
     plain = make_spec(tmp_path, layout=apply_layout(parse_ddl("s STRUCT<a: ARRAY<STRING>>")))
-    assert SparkIngestor(session, plain, slots=1).start() == 1
+    assert SparkIngestor(session, plain, slots=1).start(NeverStop()) == 1
     require_variant("4.0.0")
 
 

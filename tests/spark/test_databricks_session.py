@@ -14,8 +14,8 @@ from blizzard.spark.session import LazySession
 @pytest.fixture(autouse=True)
 def no_jvm_by_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     """The runtime's session is played here, has no JVM, and needs no Java."""
-    monkeypatch.setattr("blizzard.spark.session.require_java", lambda: None)
-    monkeypatch.setattr("blizzard.spark.session.quiet_start", lambda _: nullcontext())
+    monkeypatch.setattr("blizzard.spark.session.require_java", lambda _: None)
+    monkeypatch.setattr("blizzard.spark.session.quiet_start", lambda _: nullcontext(lambda: None))
 
 
 class FakeSession:

@@ -99,3 +99,14 @@ def test_of_a_start_only_errors_are_shown_unless_it_fails(
         os.close(writing)
     output.join()
     assert capsys.readouterr().err.splitlines() == shown
+
+
+def test_what_spark_complains_of_while_it_is_stopped_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    reading, writing = os.pipe()
+    output = _JvmOutput(reading)
+    output.end_start(has_failed=False)
+    output.hush()
+    os.write(writing, b"spark ERROR TaskSchedulerImpl: Exception in statusUpdate\n\tat x\n")
+    os.close(writing)
+    output.run()
+    assert capsys.readouterr().err == ""
