@@ -1,4 +1,4 @@
-"""Reads a condition written in SQL. The only module that knows how sqlglot names things.
+"""Reads a condition written in SQL. The only module that knows how sqlglot names the parts of its tree.
 
 What is not listed here is refused by its name: a part of a text that is not understood is never dropped. No exception
 of sqlglot leaves this module.
@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from blizzard.schema import MAX_DECIMAL_DIGITS, decimal_is_possible, show_path
+from blizzard.schema.where_order import check_order
 from blizzard.schema.where_text import in_range
 from blizzard.schema.where_tree import MOST_LEVELS, NULL, Call, Field, Literal, Node, WhereError, levels_of
 
@@ -88,6 +89,7 @@ def read_condition(text: str) -> Node:
     try:
         text.encode()
         statements = [found for found in parse(text, read=_dialect()) if found is not None]
+        check_order(_dialect()().tokenize(text))
     except SqlglotError as e:
         raise WhereError(f"it is no SQL condition: {_plain(str(e))}") from None
     except UnicodeEncodeError:

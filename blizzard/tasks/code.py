@@ -6,6 +6,7 @@ that is neither plain nor a function, its type.
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import inspect
 import sys
@@ -125,7 +126,7 @@ class _Walk:
             return
         cells = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
         yield from self.parts((function.__defaults__, function.__kwdefaults__, cells))
-        used = sorted({*_names_of(function.__code__)} & function.__globals__.keys())
+        used = sorted({*_globals_of(function.__code__)} & function.__globals__.keys())
         yield from self.parts([(name, function.__globals__[name]) for name in used])
 
     def _code(self, code: CodeType) -> Iterator[str]:
@@ -134,11 +135,12 @@ class _Walk:
         yield from self.parts(code.co_consts)
 
 
-def _names_of(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
+def _globals_of(code: CodeType) -> Iterator[str]:
+    """What it looks up in its module. cloudpickle sends no more; `co_names` has the names of attributes, too."""
+    yield from (found.argval for found in dis.get_instructions(code) if found.opname == "LOAD_GLOBAL")
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _names_of(constant)
+            yield from _globals_of(constant)
 
 
 def _order(value: Any) -> str:

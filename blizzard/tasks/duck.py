@@ -31,7 +31,8 @@ _SETTINGS = (
     "SET max_expression_depth = 100",
     "SET lock_configuration = true",
 )
-_FUNCTIONS = "SELECT function_name, function_type, stability, parameters, macro_definition FROM duckdb_functions()"
+_FUNCTIONS = """SELECT function_name, function_type, stability, parameters, macro_definition, parameter_types
+FROM duckdb_functions()"""
 # What a plan that takes each record by itself is made of.
 _ROW_WISE = frozenset(("PROJECTION", "FILTER", "ARROW_SCAN", "PYTHON_ARROW_SCAN", "EMPTY_RESULT"))
 _listed: dict[str, list[tuple[Any, ...]]] = {}
@@ -92,9 +93,12 @@ class Duck:
             _listed.update(found)  # all at once: other threads may ask meanwhile
         return [self._function(*row) for row in _listed.get(name, ())]
 
-    def _function(self, kind: str, stability: str | None, parameters: Any, definition: str | None) -> Function:
+    def _function(
+        self, kind: str, stability: str | None, parameters: Any, definition: str | None, types: list[Any]
+    ) -> Function:
         if kind != "macro":
-            return Function(kind=kind, stability=stability)
+            lambdas = frozenset(place for place, name in enumerate(types) if name == "LAMBDA")
+            return Function(kind=kind, stability=stability, lambdas=lambdas)
         return Function(kind=kind, parameters=frozenset(parameters or ()), body=self.parse(f"SELECT {definition}"))
 
     def bind(self, sql: str, records: pa.Table) -> list[tuple[str, Any]]:

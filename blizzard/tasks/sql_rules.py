@@ -46,8 +46,10 @@ _CLAUSES = {
 }
 _OF_SELECT = frozenset(("type", "modifiers", "select_list", "from_table", "where_clause", "aggregate_handling"))
 _OF_TABLE = frozenset(("type", "alias", "table_name", "qualified_name", "query_location", "query_location_length"))
-# DuckDB calls these CONSISTENT, but they look at the clock or at the session. So does `age` with one argument.
-_NOT_OF_THE_RECORD = frozenset(("current_localtime", "current_localtimestamp", "current_setting", "getvariable"))
+# DuckDB calls these CONSISTENT, but they look at the clock, the session or the tables. So does `age` with one argument.
+_NOT_OF_THE_RECORD = frozenset(
+    ("current_localtime", "current_localtimestamp", "current_setting", "getvariable", "json_serialize_plan")
+)
 _OWN_SCHEMAS = frozenset(("", "main", "system", "pg_catalog"))
 _CLOCK = frozenset(("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"))
 _RULE = "A transform makes at most one row of each record, from nothing but that record"
@@ -63,6 +65,7 @@ class Function:
 
     kind: str  # scalar, aggregate, window, macro, …
     stability: str | None = None
+    lambdas: frozenset[int] = frozenset()  # which of its arguments are lambdas
     parameters: frozenset[str] = frozenset()
     body: Tree = None
 
@@ -212,26 +215,28 @@ class _Reader:
         match node.get("class"):
             case "COLUMN_REF":
                 return self._reference(node["column_names"], bound)
-            case "LAMBDA":
-                before, parameters = self._before_arrow(node["lhs"])
-                return before | self._names(node["expr"], bound | parameters)
+            case "FUNCTION":
+                self._check(node)
+                return self._of_arguments(node, bound)
             case None:
                 pass
             case _:
                 self._check(node)
         return self._names(list(node.values()), bound)
 
-    def _before_arrow(self, node: Tree) -> tuple[frozenset[str], frozenset[str]]:
-        """The names that are used before an arrow, and those that may be parameters. `x -> x + 1` is a lambda and
-        `name -> '$.a'` reads JSON, and the tree is the same."""
-        names: list[str] = []
-        for inner in _nodes(node):
-            if inner.get("class") == "COLUMN_REF":
-                names += map(fold_name, inner["column_names"])
-            elif "class" in inner:
-                self._check(inner)
-        own = frozenset(name for name in names if name in self._columns)
-        return own.union(*(self._aliases.get(name, ()) for name in names)), frozenset(names)
+    def _of_arguments(self, node: Tree, bound: frozenset[str]) -> frozenset[str]:
+        """`x -> x + 1` is a lambda and `name -> '$.a'` reads JSON, and the tree is the same. It is a lambda where the
+        function takes one."""
+        lambdas = frozenset().union(*(function.lambdas for function in self._find(node["function_name"].lower())))
+        names = frozenset[str]()
+        for place, argument in enumerate(_arguments(node)):
+            inner = argument.get("expression", argument)  # DuckDB 2.0 has a name beside it
+            if place in lambdas and inner["class"] == "LAMBDA":
+                paths = (found["column_names"] for found in _nodes(inner["lhs"]) if "column_names" in found)
+                names |= self._names(inner["expr"], bound.union(*(map(fold_name, path) for path in paths)))
+            else:
+                names |= self._names(inner, bound)
+        return names
 
     def _reference(self, path: Sequence[str], bound: frozenset[str]) -> frozenset[str]:
         folded = [fold_name(name) for name in path]
@@ -272,8 +277,11 @@ class _Reader:
         orders = (node.get("order_bys") or {}).get("orders")
         if node.get("distinct") or node.get("filter") or orders or node.get("export_state"):
             raise _refused(f"{name}() as an aggregate")
-        arguments = node.get("arguments") or node.get("children") or ()
-        check_function(name, len(arguments), self._find)
+        check_function(name, len(_arguments(node)), self._find)
+
+
+def _arguments(call: Tree) -> Sequence[Tree]:
+    return call.get("arguments") or call.get("children") or ()
 
 
 def _nodes(node: Tree) -> Iterator[dict[str, Any]]:

@@ -76,11 +76,12 @@ class Transform:
         except (Exception, SystemExit) as e:
             said = f"{self.name} cannot be loaded by a worker: {shown_error(e)}"
             raise TransformStopped(Kind.TRANSFORM_DIFFERS, said) from e
+        code = code_fingerprint(function)  # before it is called: that may change what it keeps
         try:
             step = PythonStep(function, self.name, self.reads)
         except RecordsRefused as e:
             raise TransformStopped(Kind.TRANSFORM_FAILED, f"{self.name} fails without a record: {e}") from e
-        self._compare(code_fingerprint(function), step, "")
+        self._compare(code, step, "")
         return step
 
     def _compare(self, code: str, step: Step, more: str) -> None:
@@ -174,12 +175,16 @@ def _check_result(result: DeltaSchema, name: str) -> None:
 
 def _name_problems(data_type: DeltaType, path: ColumnPath) -> Iterator[str]:
     match data_type:
+        case {"type": "struct", "fields": []}:
+            yield f"{show_column(path)}: it has no columns; name at least one"
         case {"type": "struct", "fields": fields}:
             yield from name_problems([field["name"] for field in fields], path)
             for field in fields:
                 yield from _name_problems(field["type"], (*path, field["name"]))
-        case {"type": "array", "elementType": inner} | {"type": "map", "valueType": inner}:
-            yield from _name_problems(inner, path)
+        case {"type": "array", "elementType": inner}:
+            yield from _name_problems(inner, (*path, "element"))
+        case {"type": "map", "valueType": inner}:
+            yield from _name_problems(inner, (*path, "value"))
         case _:
             return
 

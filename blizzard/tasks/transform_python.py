@@ -157,7 +157,7 @@ class PythonStep:
             return np.arange(count)
         if not pa.types.is_integer(column.type) or column.null_count:
             raise self._broken(f"changed {LINE_COLUMN}, which says which record a row is made of: keep it as it is")
-        lines: Positions = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        lines: Positions = column.cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False)
         if len(lines) and (lines.min() < 0 or lines.max() >= count):
             raise self._broken(f"returned a row whose {LINE_COLUMN} was not given: no record can be named for it")
         if len(np.unique(lines)) != len(lines):

@@ -98,7 +98,9 @@ def cast(values: Values, source: str, target: str) -> Values:
     if target == "boolean":
         return pc.not_equal(values, pa.scalar(0, values.type))
     if target in ("float", "double"):
-        return _finite(values.cast(kind, safe=False))
+        # By way of the text: what Arrow makes of a decimal is often not the nearest number.
+        exact = values.cast(pa.string()) if pa.types.is_decimal(values.type) else values
+        return _finite(exact.cast(kind, safe=False))
     if target == "date":
         return _without_zone(values).cast(kind, safe=False)  # the day in UTC
     if target in ("timestamp", "timestamp_ntz"):

@@ -21,6 +21,7 @@ from blizzard.core.types import DataFile
 from blizzard.faults import reach
 from blizzard.store.files import Folder, Sink
 from blizzard.tasks.partitions import PartitionValues, partition_folder
+from blizzard.tasks.required import fill_required
 from blizzard.tasks.stats import FOOTER_TEXT_BYTES, Leaf, LongTexts, file_stats
 
 # Arrow bytes per row group: large enough to compress well, small enough for a worker's memory and for its caches.
@@ -172,7 +173,7 @@ class _OpenFile:
         return self._sink.tell()
 
     def write(self, table: pa.Table, leaves: Sequence[Leaf]) -> None:
-        self._writer.write_table(table, row_group_size=table.num_rows)
+        self._writer.write_table(fill_required(table), row_group_size=table.num_rows)
         for leaf in leaves:
             if leaf.parquet_column is None:
                 self._nulls[leaf.path] = self._nulls.get(leaf.path, 0) + _column(table, leaf.path).null_count

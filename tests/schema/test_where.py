@@ -150,6 +150,14 @@ def test_fields_without_a_column_are_named() -> None:
         ("NULL = NULL", "NULL is compared with NULL"),
         ("id = " + "9" * 39, "has more than 38 digits"),
         ("id IN (1, 1.5, 'x')", "'x' is STRING and stands among numbers; write it without quotes"),
+        ("ok = flag IS NULL", "put parentheses around what is compared"),
+        ("ok = flag IS NOT TRUE", "put parentheses around what is compared"),
+        ("id > 1 IS NOT TRUE", "put parentheses around what is compared"),
+        ("ok = flag = other", "put parentheses around what is compared"),
+        ("ok IS DISTINCT FROM id < 1", "put parentheses around what is compared"),
+        ("ok <> id BETWEEN 1 AND 2", "put parentheses around what is compared"),
+        ("id BETWEEN 1 AND 2 = ok", "put parentheses around what is compared"),
+        ("CASE WHEN ok THEN ok = flag IS NULL END", "put parentheses around what is compared"),
         ("(" * 2000 + "ok" + ")" * 2000, "nested too deeply"),
         ("id" + " + 1" * 100 + " = 1", "nested too deeply"),
         ("kind = '\ud83d'", "half of a surrogate pair"),
@@ -161,6 +169,19 @@ def test_what_cannot_be_used_is_refused_with_its_name(text: str, said: str) -> N
     assert refused.value.kind == Kind.WHERE
     assert str(refused.value).startswith("where: ")
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ok = (id IS NULL) AND (ok = ok) IS NOT TRUE AND NOT id = 1",
+        "id BETWEEN 1 AND 2 AND id = 3 OR id IN (1, 2) AND ok IS NULL IS FALSE",
+        "CASE WHEN id = 1 THEN ok ELSE id > 2 END = (CASE id WHEN 1 THEN ok END IS NULL)",
+        "coalesce(ok, id = 1) = ok AND lower(name) LIKE 'a = b IS NULL%'",
+    ],
+)
+def test_comparisons_that_stand_apart_need_no_parentheses(text: str) -> None:
+    assert parse_where(text, SCHEMA).text == text
 
 
 def test_a_long_list_of_conditions_is_not_deep() -> None:

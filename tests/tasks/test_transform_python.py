@@ -143,6 +143,7 @@ def twice(batch: pa.RecordBatch) -> pa.RecordBatch:
     [
         (with_line(lambda lines: pc.add(lines, 1)), "was not given"),
         (with_line(lambda lines: pc.subtract(lines, 1)), "was not given"),
+        (with_line(lambda lines: pa.array([2**64 - 1, 2**64 - 2], pa.uint64())), "was not given"),
         (with_line(lambda lines: pa.array([0] * len(lines), pa.int64())), "twice"),
         (with_line(lambda lines: pa.array([0, None], pa.int64())), "changed _blizzard_line"),
         (with_line(lambda lines: pc.cast(lines, pa.string())), "changed _blizzard_line"),
@@ -195,6 +196,10 @@ def fails_without_records(batch: pa.RecordBatch) -> pa.RecordBatch:
         (lambda batch: batch.to_pandas(), "returned DataFrame"),
         (lambda batch: batch.select([LINE_COLUMN]), "it makes no column"),
         (lambda batch: batch.append_column("ID", batch["id"]), "named more than once"),
+        (
+            lambda batch: batch.append_column("s", pa.array([], pa.list_(pa.struct([])))),
+            "column s.element: it has no columns",
+        ),
         (lambda batch: batch.append_column("_rescued_data", batch["name"]), "blizzard fills a column of this name"),
         (
             lambda batch: batch.append_column("u", pc.cast(batch["id"], pa.uint8())),
@@ -330,6 +335,27 @@ def test_a_function_that_keeps_its_results_travels_by_value(tmp_path: Path) -> N
         [sys.executable, "-c", text, tmp_path / "pickled"], capture_output=True, text=True, check=True
     )
     assert said.stdout == "110 7\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def clean(batch):\n    return batch.clean() if hasattr(batch, 'clean') else batch\n",
+        "calls = []\ndef clean(batch):\n    calls.append(1)\n    return batch\n",
+        "calls = 0\ndef clean(batch):\n    global calls\n    calls += 1\n    return batch\n",
+    ],
+    ids=["a method of its own name", "a list that grows", "a counter"],
+)
+def test_what_arrives_is_compared_and_not_what_became_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """Driver and worker each call the function once to see its columns. And cloudpickle sends what the code looks up
+    in its module, not what has only the name of a method."""
+    (tmp_path / "only_on_the_driver_here.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    transform = make_transform(READS, python="only_on_the_driver_here:clean")
+    step = load_elsewhere(transform, tmp_path, monkeypatch)
+    assert step.run(table_of("a")).table.num_rows == 1
 
 
 def test_its_fingerprint_follows_the_text_of_its_own_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ DDL = (
 SCHEMA = load_schema(DDL)
 TEXTS = ["", "a", "b", "ab", "Ab", "a%b", "a_b", "ä", " a ", "12", "-7", "abc", "a\nb", "x" * 9, "2024-02-29", "日本"]
 LARGE = [0, 1, -1, 2, 7, 10, -10, 2**31, 2**53 + 1, 2**63 - 1, -(2**63) + 1]
-REALS = [0.0, -0.0, 1.0, 1.5, -2.5, 10.0, 0.1, 1e300, -1e300, 3.0]
+REALS = [0.0, -0.0, 1.0, 1.5, -2.5, 10.0, 0.1, -4.77, 1e300, -1e300, 3.0]
 DAYS = [dt.date(2024, 2, 29), dt.date(1969, 12, 31), dt.date(1, 1, 1), dt.date(2024, 3, 1)]
 MOMENTS = [dt.datetime(2024, 2, 29, 23, 59, 59, 999999), dt.datetime(1969, 12, 31), dt.datetime(2024, 3, 1)]
 
@@ -104,7 +104,9 @@ class Writer:
             number = repr(self.one_of(*REALS))
             return self.sql(same("d"), Sql(number if "e" in number else f"{number}e0", f"CAST({number} AS DOUBLE)"))
         a, b = self.real(depth - 1), self.real(depth - 1)
-        match self.one_of("+", "-", "*", "/", "%", "divide", "cast"):
+        match self.one_of("+", "-", "*", "/", "%", "divide", "cast", "cast decimal"):
+            case "cast decimal":
+                return same("CAST(m AS DOUBLE)")
             case "divide":
                 one, other = self.whole(depth - 1), self.whole(depth - 1)
                 return Sql(f"({one.ours} / {other.ours})", finite(f"CAST({one.theirs} AS DOUBLE) / {other.theirs}"))
@@ -153,7 +155,8 @@ class Writer:
             case "null":
                 return joined(self.one_of("({} IS NULL)", "({} IS NOT NULL)"), a)
             case _:
-                return joined(f"({{}} {self.one_of('<', '=', '>')} {{}})", self.whole(depth), self.decimal(depth))
+                other = self.one_of(self.whole(depth), same("d"))
+                return joined(f"({{}} {self.one_of('<', '=', '>')} {{}})", other, self.decimal(depth))
 
     def in_list(self, depth: int) -> Sql:
         value, *literals = self.one_of(
@@ -210,7 +213,7 @@ ROWS = st.lists(
             "d": st.none() | st.sampled_from(REALS),
             "m": st.none()
             | st.sampled_from(
-                [Decimal("1.50"), Decimal("0.01"), Decimal("-3.25"), Decimal("7.00"), Decimal("9999999.99")]
+                [Decimal(text) for text in ("1.50", "0.01", "-3.25", "7.00", "9999999.99", "-4.77", "0.10")]
             ),
             "s": st.none() | st.sampled_from(TEXTS),
             "t": st.none() | st.sampled_from(TEXTS),
