@@ -17,7 +17,8 @@ from blizzard.errors import BlizzardError, SparkGone, Temporary, failure_of
 from blizzard.run.summary import Summary
 from blizzard.service.control import RunControl
 
-_LONGEST_PAUSE_S = 300.0
+# After a failure that may pass. The first pause is twice the usual one, and that may be none at all.
+_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 300.0
 # While the pipeline is paused, the log is not looked at more often, whatever follow.poll_s says.
 _PAUSED_POLL_S = 1.0
 # After a failure that no waiting mends, a pipeline of a fleet tries again: a person may have mended it meanwhile. The
@@ -65,7 +66,7 @@ PauseAfter = Callable[[BlizzardError, int, float], float | None]
 def wait_out_temporary(error: BlizzardError, repeats: int, pause_s: float) -> float | None:
     if not isinstance(error, Temporary) or isinstance(error, SparkGone):  # with a dead session every cycle would fail
         return None
-    policy = RetryPolicy(base_ms=pause_s * 1000, max_ms=_LONGEST_PAUSE_S * 1000)
+    policy = RetryPolicy(base_ms=max(pause_s, _SHORTEST_PAUSE_S) * 1000, max_ms=_LONGEST_PAUSE_S * 1000)
     return policy.delay_s(repeats, chance=0)  # the jitter is in `pause_s` already
 
 

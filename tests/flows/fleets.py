@@ -172,7 +172,9 @@ class Readers:
 
 
 @contextmanager
-def running(folder: FleetFolder, *, follows: bool = True, log: str = "text") -> Iterator[Running]:
+def running(
+    folder: FleetFolder, *, follows: bool = True, log: str = "text", address: str = "127.0.0.1:0"
+) -> Iterator[Running]:
     """It goes in a thread of its own, with its API, and is stopped in the end."""
     control, summary, out = FleetControl(), FleetSummary(), io.StringIO()
 
@@ -182,7 +184,7 @@ def running(folder: FleetFolder, *, follows: bool = True, log: str = "text") -> 
         return TerminalProgress(out) if name is None else PipelineLines(name, out)
 
     fleet = Fleet(load_fleet(str(folder.file)), NoSession(), control, summary, progress_of=lines)
-    server = ApiServer("127.0.0.1:0", FleetApi(fleet).router, token=fleet.config.process.api.token)
+    server = ApiServer(address, FleetApi(fleet).router, token=fleet.config.process.api.token)
     thread = threading.Thread(target=fleet.run, kwargs={"follows": follows}, daemon=True)
     thread.start()
     made = Running(fleet, control, summary, server.url, thread, out)

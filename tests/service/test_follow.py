@@ -121,6 +121,10 @@ def test_in_a_fleet_what_needs_a_person_is_tried_again_more_and_more_rarely() ->
     assert [wait_out_temporary(error, 1, 10) for error in (refused, passing)] == [None, 20]
 
 
+def test_without_a_usual_pause_failures_have_one_that_grows() -> None:
+    assert [wait_out_temporary(Temporary("later"), n, 0) for n in (1, 2, 9)] == [0.2, 0.4, 51.2]
+
+
 def test_the_pause_begins_anew_with_another_kind_of_failure() -> None:
     following = Following(total=Summary())
     for _ in range(4):

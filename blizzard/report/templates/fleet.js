@@ -52,16 +52,20 @@
     }
   });
 
+  // A restart is how a fleet gets another configuration, so the page waits for the next process.
+  let isSilent = false;
   const beat = async () => {
     try {
       await renew();
+      if (isSilent) said.textContent = "";
+      isSilent = false;
     } catch (error) {
+      isSilent = true;
       const state = document.getElementById("state");
-      state.textContent = "ended";
+      state.textContent = "no answer";
       state.className = "badge warn";
       for (const button of document.querySelectorAll("button")) button.disabled = true;
-      said.textContent = "The process does not answer any more.";
-      return;
+      said.textContent = "The process does not answer: it may have ended. This page goes on once it is there again.";
     }
     setTimeout(beat, 3000);
   };

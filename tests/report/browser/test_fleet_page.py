@@ -125,11 +125,20 @@ def test_the_page_follows_and_keeps_the_focus(shown: Shown) -> None:
     assert {request.removeprefix(shown.fleet.url) for request in browser.requests()} == {"/"}
 
 
-def test_when_the_process_has_ended_the_page_says_so(browser: Browser, folder: FleetFolder) -> None:
+def test_when_the_process_has_ended_the_page_says_so_and_goes_on_with_the_next(
+    browser: Browser, folder: FleetFolder
+) -> None:
     with running(folder) as fleet:
         browser.open(fleet.url)
-    browser.wait_until(lambda: browser.text("#state") == "ended")
+    browser.wait_until(lambda: browser.text("#state") == "no answer")
     assert not browser.is_enabled("#pause-orders")
+    assert browser.text("#said").startswith("The process does not answer")
+    folder.add("more").put("more", 0, 1)
+    with running(folder, address=fleet.url.removeprefix("http://")):
+        browser.wait_until(lambda: browser.text("#state") == "running")
+        browser.wait_until(lambda: browser.text("#p-more .badge") == "running")
+        assert browser.is_enabled("#pause-orders")
+        assert browser.text("#said") == ""
 
 
 def test_without_scripts_the_buttons_work_as_forms(shown: Shown) -> None:
