@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeVar
 
 import deltalake
 import orjson
@@ -31,6 +33,10 @@ from blizzard.text.plain import plain
 
 # Of a folder that is no table, to say what it is.
 _NAMES_LOOKED_AT = 1_000
+# While a log is put aside: a run looks at it for some milliseconds.
+_LOOKS_AGAIN_S = (0.02, 0.1, 0.4, 1.0)
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,20 +50,30 @@ class DeltaRsPlace:
     access: Access = NO_ACCESS
 
     def open(self) -> DeltaRsTable | None:
-        store = open_store(self.root, self.access)
-        if next(store.walk(log.LOG_FOLDER), None) is None:
-            self._require_room(store)
-            return None
-        try:
-            return DeltaRsTable(self.root, open_handle(self.root, self.access), self.access)
-        except (DeltaError, OSError, ValueError) as e:
-            raise cannot_open(f"the table at {self.root}", store, e) from e
+        return self._open(lambda handle: DeltaRsTable(self.root, handle, self.access))
 
-    def _require_room(self, store: Store) -> None:
+    def _open(self, make: Callable[[DeltaTable], T]) -> T | None:
+        """None: there is no table. Another run may be about to take back one that it has made: its log is put aside for
+        a moment, and then put back or removed."""
+        store, looks_again_s = open_store(self.root, self.access), iter(_LOOKS_AGAIN_S)
+        while True:
+            if _has_log(store):
+                try:
+                    return make(open_handle(self.root, self.access))
+                except (DeltaError, OSError, ValueError) as e:
+                    if _has_log(store):
+                        raise cannot_open(f"the table at {self.root}", store, e) from e
+            names = [file.path for file in islice(store.walk(), _NAMES_LOOKED_AT)]
+            aside = next((name.split("/")[0] for name in names if name.startswith(ASIDE)), None)
+            pause_s = None if aside is None else next(looks_again_s, None)
+            if pause_s is None:
+                self._require_room(names, aside)
+                return None
+            self.clock.sleep(pause_s)
+
+    def _require_room(self, names: Sequence[str], aside: str | None) -> None:
         if is_local(self.root) and os.path.exists(self.root) and not os.path.isdir(self.root):
             raise ConfigError(f"the table path {self.root} is a file, not a folder", kind=Kind.NOT_A_DELTA_TABLE)
-        names = [file.path for file in islice(store.walk(), _NAMES_LOOKED_AT)]
-        aside = next((name.split("/")[0] for name in names if name.startswith(ASIDE)), None)
         if aside is not None:
             raise ConfigError(
                 f"{self.root} has no _delta_log: a run was killed while it looked whether the table that it had made"
@@ -131,6 +147,10 @@ class DeltaRsPlace:
                 f"another driver made the table at {self.root} at the same moment, with another layout. Run again.",
                 kind=Kind.SCHEMA_CHANGED,
             ) from error
+
+
+def _has_log(store: Store) -> bool:
+    return next(store.walk(log.LOG_FOLDER), None) is not None
 
 
 def _derived(schema: DeltaSchema) -> dict[str, str]:

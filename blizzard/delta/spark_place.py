@@ -10,15 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from deltalake.exceptions import DeltaError
 
 from blizzard.core.codec import fence_app_id
 from blizzard.core.kinds import Kind
 from blizzard.delta import log
 from blizzard.delta.arbitration import check_arbitration
-from blizzard.delta.errors import cannot_open
 from blizzard.delta.features import CATALOG_MANAGED
-from blizzard.delta.handles import open_handle
 from blizzard.delta.jvm import DeltaJvm
 from blizzard.delta.place import DeltaRsPlace
 from blizzard.delta.spark_table import DeltaSparkTable, log_store_of, open_log, start_transaction
@@ -41,15 +38,11 @@ class DeltaSparkPlace(DeltaRsPlace):
     is_sole_writer: bool = False
 
     def open(self) -> DeltaSparkTable | None:
-        store = open_store(self.root, self.access)
-        if next(store.walk(log.LOG_FOLDER), None) is None:
-            self._require_room(store)
-            return None
-        try:
-            handle = open_handle(self.root, self.access)
-        except (DeltaError, OSError, ValueError) as e:
-            raise cannot_open(f"the table at {self.root}", store, e) from e
-        return DeltaSparkTable(self.root, handle, self.session, self.access, is_sole_writer=self.is_sole_writer)
+        return self._open(
+            lambda handle: DeltaSparkTable(
+                self.root, handle, self.session, self.access, is_sole_writer=self.is_sole_writer
+            )
+        )
 
     def create(self, pipeline: str) -> None:
         """Created by the session's Delta, so that its log store arbitrates the first commit too."""

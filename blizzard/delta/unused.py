@@ -37,8 +37,11 @@ def remove_unused_table(root: str, pipeline: str, run_id: str) -> bool:
     if not _is_unused(aside, pipeline):
         _put_back(aside, kept)
         return False
-    shutil.rmtree(aside)
+    # The log goes last: files without one look as if somebody had deleted it.
     remove_files_of(root, run_id)
+    shutil.rmtree(aside)
+    with suppress(OSError):  # it holds files of others
+        os.rmdir(root)
     return True
 
 

@@ -330,9 +330,14 @@ class Operation:
         return Answer.json({"targets": {name: {"checkpoints": self._checkpoints_of(one)} for name, one in targets}})
 
     def _checkpoints_of(self, assembly: Assembly) -> list[dict[str, Any]]:
-        """None, where there is no table yet."""
+        """None, where there is no table yet, or where it is taken back while it is read."""
         table = assembly.find_table()
-        return [] if table is None else list(islice(checkpoints(table, self._pipeline), _LISTED_CHECKPOINTS))
+        try:
+            return [] if table is None else list(islice(checkpoints(table, self._pipeline), _LISTED_CHECKPOINTS))
+        except (BlizzardError, OSError):
+            if assembly.find_table() is None:
+                return []
+            raise
 
     def _metrics_text(self) -> Answer:
         return Answer(body=self._metrics.text(), kind=PROMETHEUS)

@@ -11,7 +11,7 @@ import os
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -172,6 +172,8 @@ class CrashStory:
         if len(self.targets.own) < 3 or "after_ingest" in self.targets.keys:
             return  # what others archive meanwhile it would miss
         name = self.rng.choice(list(self.targets.own))
+        if self._would_leave_unrouted({name}):
+            return
         kept = self.targets.own.pop(name)
         optional = self.targets.own[list(self.targets.own)[-1]].get("required")
         try:
@@ -213,14 +215,19 @@ class CrashStory:
 
     def _run_others(self) -> None:
         kept = dict(self.targets.own)
-        if "after_ingest" not in self.targets.keys:  # else those that are left out would miss something
-            for name in self.rng.sample(list(kept), self.rng.randint(0, len(kept) - 1)):
-                del self.targets.own[name]
+        left_out = set(self.rng.sample(list(kept), self.rng.randint(0, len(kept) - 1)))
+        # Else those that are left out would miss something.
+        if "after_ingest" not in self.targets.keys and not self._would_leave_unrouted(left_out):
+            self.targets.own = {name: own for name, own in kept.items() if name not in left_out}
         try:
             assert self._run("--max-batches", "2").code == 0
         finally:
             self.targets.own = kept
             self.targets.words()  # the file of the configuration, as it was
+
+    def _would_leave_unrouted(self, left_out: Collection[str]) -> bool:
+        """Every other target has a condition: records that none takes would go to the quarantine of the first one."""
+        return all("where" in own for name, own in self.targets.own.items() if name not in left_out)
 
     def _pause_one(self, name: str) -> None:
         self.command("pause", *self.targets.words("--target", name))
