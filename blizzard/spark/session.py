@@ -220,8 +220,10 @@ def _start(conf: Mapping[str, str], with_delta: bool) -> _Started:
     active = SparkSession.getActiveSession()
     if active is not None:
         return _Started(session=active, is_owned=False)
-    if "DATABRICKS_RUNTIME_VERSION" in os.environ:
-        # The runtime has started Spark for the whole cluster: use it as it is, and never stop it.
+    context: Any = getattr(pyspark, "SparkContext", None)  # the package for Spark Connect alone has none
+    if "DATABRICKS_RUNTIME_VERSION" in os.environ or getattr(context, "_active_spark_context", None) is not None:
+        # The runtime has started Spark for the whole cluster, or another thread of this process, whose session is not
+        # the active one of this thread: use it as it is, and never stop it.
         return _Started(session=SparkSession.builder.getOrCreate(), is_owned=False)
     remote = _remote(conf)
     if remote is not None:

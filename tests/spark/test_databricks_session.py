@@ -1,10 +1,12 @@
-"""On Databricks a run takes the session that is there: it changes nothing about it and does not stop it."""
+"""A run takes the session that is there, on Databricks or of this process: it changes nothing about it and does not stop
+it."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 from typing import Any
 
+import pyspark
 import pyspark.sql
 import pytest
 
@@ -16,6 +18,7 @@ def no_jvm_by_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     """The runtime's session is played here, has no JVM, and needs no Java."""
     monkeypatch.setattr("blizzard.spark.session.require_java", lambda _: None)
     monkeypatch.setattr("blizzard.spark.session.quiet_start", lambda _: nullcontext(lambda: None))
+    monkeypatch.setattr(pyspark.SparkContext, "_active_spark_context", None)
 
 
 class FakeSession:
@@ -41,21 +44,29 @@ class FakeBuilder:
         return self.session
 
 
-@pytest.mark.parametrize("on_databricks", [True, False])
-def test_the_runtimes_session_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch, on_databricks: bool) -> None:
-    builder = FakeBuilder(FakeSession())
-
+@pytest.fixture
+def builder(monkeypatch: pytest.MonkeyPatch) -> FakeBuilder:
     class FakeSparkSession:
+        """Of a thread that has made none: to Spark, each thread has its own active one."""
+
+        builder = FakeBuilder(FakeSession())
+
         @staticmethod
         def getActiveSession() -> Any:  # noqa: N802
             return None
 
-    FakeSparkSession.builder = builder  # type: ignore[attr-defined]
     monkeypatch.setattr(pyspark.sql, "SparkSession", FakeSparkSession)
+    for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "DATABRICKS_RUNTIME_VERSION"):
+        monkeypatch.delenv(name, raising=False)
+    return FakeSparkSession.builder
+
+
+@pytest.mark.parametrize("on_databricks", [True, False])
+def test_the_runtimes_session_is_taken_as_it_is(
+    builder: FakeBuilder, monkeypatch: pytest.MonkeyPatch, on_databricks: bool
+) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "python3")
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-    monkeypatch.delenv("SPARK_REMOTE", raising=False)
     if on_databricks:
         monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
     session = LazySession({"spark.sql.shuffle.partitions": "2"})
@@ -63,3 +74,15 @@ def test_the_runtimes_session_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch,
     session.stop()
     assert builder.session.stopped == (not on_databricks)
     assert bool(builder.asked) == (not on_databricks)
+
+
+def test_one_that_another_thread_has_made_is_taken_as_it_is(
+    builder: FakeBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run looks for it in a thread of its own."""
+    monkeypatch.setattr(pyspark.SparkContext, "_active_spark_context", object())
+    with LazySession({"spark.sql.shuffle.partitions": "2"}) as session:
+        assert session.comes_up(lambda: False)
+        assert session.get() is builder.session
+    assert not builder.session.stopped
+    assert not builder.asked
