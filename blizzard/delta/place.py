@@ -65,7 +65,9 @@ class DeltaRsPlace:
                         raise cannot_open(f"the table at {self.root}", store, e) from e
             names = [file.path for file in islice(store.walk(), _NAMES_LOOKED_AT)]
             aside = next((name.split("/")[0] for name in names if name.startswith(ASIDE)), None)
-            pause_s = None if aside is None else next(looks_again_s, None)
+            # It is back, or another run has made it.
+            is_there = any(name.startswith(f"{log.LOG_FOLDER}/") for name in names)
+            pause_s = next(looks_again_s, None) if aside is not None or is_there else None
             if pause_s is None:
                 self._require_room(names, aside)
                 return None

@@ -75,3 +75,13 @@ def test_files_go_before_the_log(place: DeltaRsPlace, monkeypatch: pytest.Monkey
     ((only,),) = left
     assert only.startswith(unused.ASIDE)
     assert not Path(place.root).exists()
+
+
+def test_one_that_is_put_back_while_it_is_looked_for_is_opened(
+    place: DeltaRsPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two looks it came back, or another run has made it."""
+    looks = iter([False, True])
+    monkeypatch.setattr("blizzard.delta.place._has_log", lambda _: next(looks))
+    monkeypatch.setattr(place.clock, "sleep", lambda _: None)
+    assert place.open() is not None

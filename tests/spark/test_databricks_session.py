@@ -1,5 +1,5 @@
-"""A run takes the session that is there, on Databricks or of this process: it changes nothing about it and does not stop
-it."""
+"""A run takes the session that is there, on Databricks or of this process: it changes nothing about it and lets it
+run."""
 
 from __future__ import annotations
 
