@@ -36,10 +36,10 @@ def refuse_unknown_words(parser: Parser, arguments: Sequence[str]) -> None:
     command, rest = chosen_command(parser, arguments)
     known = command._option_string_actions
     if not commands_of(command):
-        for name in _options_in(rest):
+        for name in _options_in(command, rest):
             if name not in known:
                 raise _unknown_option(parser, command, name, arguments)
-        _refuse_stray_word(command, rest)
+        _refuse_stray_word(parser, arguments)
     elif rest and rest[0].startswith("-"):
         if rest[0] not in known:
             raise _option_before_command(parser, command, rest[0].partition("=")[0])
@@ -47,20 +47,23 @@ def refuse_unknown_words(parser: Parser, arguments: Sequence[str]) -> None:
         raise _unknown_command(parser, command, rest[0])
 
 
-def _refuse_stray_word(command: Parser, words: Sequence[str]) -> None:
+def _refuse_stray_word(parser: Parser, arguments: Sequence[str]) -> None:
     """`blizzard try FOLDER` works, so people type the same of commands whose words all belong to options. And of a glob
     without quotes a shell makes several words."""
+    command, words = chosen_command(parser, arguments)
     if any(not action.option_strings for action in command._actions):
         return
     before, is_value = "", False  # the option before the word, and whether the word is its value
     for word in words:
         if word == "--":
             return
-        if _is_option(word):
+        if _is_option(command, word):
             before, equals, _ = word.partition("=")
             is_value = not equals and command._option_string_actions[before].nargs in (None, "?")
         elif is_value:
             is_value = False
+        elif re.match("--[^ =]+=", word):
+            raise _unknown_option(parser, command, word.partition("=")[0], arguments)
         else:
             raise _stray_word(command, _shown(redact_argument(word)), before, words)
 
@@ -73,17 +76,20 @@ def _stray_word(command: Parser, word: str, before: str, words: Sequence[str]) -
     return command.wrong(f"{word} is not an option of {command.prog}{meant}")
 
 
-def _options_in(words: Sequence[str]) -> Iterator[str]:
+def _options_in(command: Parser, words: Sequence[str]) -> Iterator[str]:
     """The names of options among the words, without their values: as argparse finds them."""
     for word in words:
         if word == "--":
             return
-        if _is_option(word):
+        if _is_option(command, word):
             yield word.partition("=")[0]
 
 
-def _is_option(word: str) -> bool:
-    return word.startswith("-") and word != "-" and " " not in word and not _NUMBER.fullmatch(word)
+def _is_option(command: Parser, word: str) -> bool:
+    """One with a space is an option only if its name is known: `--schema='id INT, n INT'`, and not '-a = 1'."""
+    if not word.startswith("-") or word == "-" or _NUMBER.fullmatch(word):
+        return False
+    return " " not in word or word.partition("=")[0] in command._option_string_actions
 
 
 def _unknown_option(parser: Parser, command: Parser, name: str, arguments: Sequence[str]) -> ConfigError:

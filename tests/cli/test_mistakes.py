@@ -21,6 +21,7 @@ MISSPELT = {
     "run --tabel=t": "--tabel is not an option of blizzard run; did you mean --table?",
     "run -table t": "-table is not an option of blizzard run; did you mean --table?",
     "run -t t": "-t is not an option of blizzard run, which has no short ones; did you mean --table?",
+    "run --tabel='my table'": "--tabel is not an option of blizzard run; did you mean --table?",
     "run --tab t": "--tab is not an option of blizzard run; did you mean --table?",
     "schema infer --sample 3": "did you mean --sample-files or --sample-records?",
     "run --whatever": "--whatever is not an option of blizzard run. See: blizzard run --help",
@@ -61,7 +62,7 @@ def test_the_nearest_word_is_named(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, _, err = call(capfd, *line.split())
+    code, _, err = call(capfd, *shlex.split(line))
     assert code == 2
     assert MISSPELT[line] in err
     assert len(err.splitlines()) == 1
@@ -90,6 +91,12 @@ def test_no_option_can_be_abbreviated(prog: str) -> None:
 def test_a_value_that_begins_with_a_dash_is_no_option(capfd: pytest.CaptureFixture[str], value: str) -> None:
     assert build_parser().parse_args(["pause", "--reason", value]).reason == value
     code, _, err = call(capfd, "pause", "--reason", value)
+    assert code == 2
+    assert "--table is missing" in err
+
+
+def test_a_value_with_a_space_may_follow_an_equals_sign(capfd: pytest.CaptureFixture[str]) -> None:
+    code, _, err = call(capfd, "run", "--schema=id BIGINT, ts TIMESTAMP", "--source=my events", "--set=where=-id = 1")
     assert code == 2
     assert "--table is missing" in err
 
