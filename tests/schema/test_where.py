@@ -157,6 +157,9 @@ def test_fields_without_a_column_are_named() -> None:
         ("ok IS DISTINCT FROM id < 1", "put parentheses around what is compared"),
         ("ok <> id BETWEEN 1 AND 2", "put parentheses around what is compared"),
         ("id BETWEEN 1 AND 2 = ok", "put parentheses around what is compared"),
+        ("ok IS DISTINCT FROM flag IN (true)", "put parentheses around what is compared"),
+        ("ok IS NOT DISTINCT FROM flag IS NULL", "put parentheses around what is compared"),
+        ("kind IN ('order', 'refund' 'return')", "between 'refund' and 'return'"),
         ("CASE WHEN ok THEN ok = flag IS NULL END", "put parentheses around what is compared"),
         ("(" * 2000 + "ok" + ")" * 2000, "nested too deeply"),
         ("id" + " + 1" * 100 + " = 1", "nested too deeply"),
@@ -177,6 +180,8 @@ def test_what_cannot_be_used_is_refused_with_its_name(text: str, said: str) -> N
         "ok = (id IS NULL) AND (ok = ok) IS NOT TRUE AND NOT id = 1",
         "id BETWEEN 1 AND 2 AND id = 3 OR id IN (1, 2) AND ok IS NULL IS FALSE",
         "CASE WHEN id = 1 THEN ok ELSE id > 2 END = (CASE id WHEN 1 THEN ok END IS NULL)",
+        "ratio * 1.5 > 3 AND id / 1.5 > 3 AND level * 1.1 > 3 AND -1.5 < id",
+        "ok IS DISTINCT FROM true AND ok IS NULL",
         "coalesce(ok, id = 1) = ok AND lower(name) LIKE 'a = b IS NULL%'",
     ],
 )
