@@ -28,6 +28,8 @@ def check_order(tokens: Iterable[Any]) -> None:
         if name == "STRING" and before is not None and before.token_type.name == "STRING":
             raise WhereError(f"put a comma or || between {_shown(before)} and {_shown(token)}")
         before = token
+        if name == "NOT" and token.text == "!":
+            raise WhereError("write NOT in place of !, which binds more tightly in some databases")
         if name in _OPEN:
             around.append(here)
             here = []
