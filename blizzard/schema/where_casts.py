@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from blizzard.schema import decimal_digits, show_path
+from blizzard.schema import MAX_DECIMAL_DIGITS, decimal_digits, show_path
 from blizzard.schema.ddl import show_type
 from blizzard.schema.where_text import INTEGER_BITS, in_range, value_of
 from blizzard.schema.where_tree import NULL, Call, Field, Literal, Node, TypeName, WhereError
@@ -16,6 +16,8 @@ FLOATS = ("float", "double")
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 # Whole numbers up to this have a DOUBLE of their own.
 _EXACT_IN_DOUBLE = 1 << 53
+# Of a field that is compared with a number: it may hold any number, so it is read as DOUBLE, if nothing is too large.
+ANY_NUMBER = "number"
 _WIDE = re.compile(r"wide\((\d+)\)")
 
 
@@ -53,13 +55,25 @@ def describe(node: Node) -> str:
 
 
 def hint_of(node: Node) -> TypeName:
-    """The type of a field that is compared with this. A field that is compared with a number may hold any number, so it
-    is read as DOUBLE; with a whole number that a DOUBLE does not hold exactly, as BIGINT."""
+    """The type of a field that is compared with this."""
     if isinstance(node, Literal) and is_number(node.type):
-        return "long" if type(node.value) is int and abs(node.value) >= _EXACT_IN_DOUBLE else "double"
+        return beyond_double(node) or ANY_NUMBER
     if node.type == "float":
         return "double"
     return "long" if node.type in INTEGER_BITS else node.type
+
+
+def beyond_double(node: Node) -> TypeName:
+    """The type that holds a whole number which a DOUBLE does not hold exactly. Empty for all others."""
+    match node:
+        case Literal(value=int() as value) if abs(value) >= _EXACT_IN_DOUBLE:
+            return "long"
+        case Literal(type=name) if name.startswith("decimal(") and name.endswith(",0)"):
+            return f"decimal({MAX_DECIMAL_DIGITS},0)"
+        case Call(name="negative", args=(Literal() as literal,)):
+            return beyond_double(literal)
+        case _:
+            return ""
 
 
 def common_type(one: Node, other: Node) -> Node:
@@ -147,7 +161,7 @@ def negative(node: Literal) -> Node:
         return Literal(value=int(value), type="long")
     if type(value) is int and not in_range(value, "long"):
         return Literal(value=Decimal(value), type="decimal(19,0)")
-    return replace(node, value=value)
+    return replace(node, value=value, type="long" if type(value) is int else node.type)
 
 
 # What can be cast, beside what stays as it is. From a text to anything but a decimal.
@@ -180,11 +194,10 @@ def cast_to(node: Node, target: TypeName) -> Node:
 def cast_literal(node: Literal, target: TypeName, *, is_try: bool) -> Node:
     if node.value is None or node.type == target:
         return replace(node, type=target)
-    if node.type in ("string", "long") and decimal_digits(target) is None:
+    is_decimal = decimal_digits(node.type) is not None and target in FLOATS
+    if (node.type in ("string", "long") and decimal_digits(target) is None) or is_decimal:
         value = value_of(str(node.value), target)
         if value is None and not is_try:
             raise WhereError(f"{describe(node)} is no {show_type(target)}")
         return Literal(value=value, type=target)
-    if decimal_digits(node.type) is not None and target in FLOATS:
-        return Literal(value=float(node.value), type=target)
     return cast_to(node, target)

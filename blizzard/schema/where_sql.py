@@ -251,7 +251,10 @@ def _steps(found: Any) -> list[str]:
 def _name(found: Any) -> str:
     if type(found).__name__ != "Identifier":
         raise _refused(found)
-    return str(found.this)
+    name = str(found.this)
+    if not found.args.get("quoted") and re.match(r"\$\w*\$", name):  # a text, in some databases
+        raise WhereError(f"put the text {name[:60]} in single quotes, or the name in double ones")
+    return name
 
 
 def _is(found: Any) -> Node:

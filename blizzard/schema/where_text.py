@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 from collections.abc import Callable
 from datetime import date
 from functools import lru_cache
@@ -14,7 +15,6 @@ from blizzard.schema.formats import ISO, parse_format
 INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?", re.ASCII)
-_LARGEST_FLOAT = 3.4028234663852886e38
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _DAY_US = 86_400_000_000
 _FIRST_US, _END_US = (date.min.toordinal() - _EPOCH_DAY) * _DAY_US, (date.max.toordinal() + 1 - _EPOCH_DAY) * _DAY_US
@@ -33,9 +33,9 @@ def reader_of(type_name: str) -> Callable[[str], Any]:
         case "boolean":
             return lambda text: {"true": True, "false": False}.get(text.lower())
         case "float":
-            return lambda text: _number(text, _LARGEST_FLOAT)
+            return _single
         case "double":
-            return lambda text: _number(text, math.inf)
+            return _number
         case "date":
             return _day
         case "timestamp" | "timestamp_ntz":
@@ -54,11 +54,20 @@ def _integer(text: str, bits: int) -> int | None:
     return value if _INTEGER.fullmatch(text) and -limit <= (value := int(text)) < limit else None
 
 
-def _number(text: str, largest: float) -> float | None:
+def _number(text: str) -> float | None:
     if not _NUMBER.fullmatch(text):
         return None
     value = float(text)
-    return value if math.isfinite(value) and abs(value) <= largest else None
+    return value if math.isfinite(value) else None
+
+
+def _single(text: str) -> float | None:
+    """The FLOAT that is nearest, for it is compared as DOUBLE."""
+    value = _number(text)
+    try:
+        return None if value is None else float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return None
 
 
 @lru_cache(maxsize=1024)

@@ -16,7 +16,10 @@ from blizzard.schema.ddl import show_type
 from blizzard.schema.derived import whole_record_column
 from blizzard.schema.names import fold_ascii
 from blizzard.schema.where_casts import (
+    ANY_NUMBER,
+    FLOATS,
     as_type,
+    beyond_double,
     cast_literal,
     cast_to,
     common_type,
@@ -44,10 +47,13 @@ class Typer:
         self._whole = whole_record_column(record_schema["fields"])
         self.declared: dict[ColumnPath, DeltaType] = {}
         self.undeclared: dict[ColumnPath, TypeName] = {}
+        # Those that are compared with a whole number which a DOUBLE does not hold, wherever that stands.
+        self._beyond_double: dict[ColumnPath, TypeName] = {}
 
     def type(self, root: Node) -> Node:
         """The same condition with types. What one part says about a field holds for all parts, so it is looked at until
         nothing new is said."""
+        self._look_for_large(root)
         while True:
             known = len(self.undeclared)
             typed = self._condition(root)
@@ -60,6 +66,20 @@ class Typer:
                 f"nothing says which type {name} has: the schema does not declare it. CAST it: CAST({name} AS STRING)"
             )
         return typed
+
+    def _look_for_large(self, node: Node) -> None:
+        if not isinstance(node, Call):
+            return
+        if node.name in _COMPARISONS or node.name in ("in", "coalesce"):
+            values = [value for arg in node.args for value in _values(arg)]
+            # The shorter name is that of BIGINT.
+            large = max(map(beyond_double, values), key=len)
+            for value in values:
+                if isinstance(value, Field) and large:
+                    path, _ = self._resolve(value.path)
+                    self._beyond_double[path] = max(large, self._beyond_double.get(path, ""), key=len)
+        for arg in node.args:
+            self._look_for_large(arg)
 
     def _of(self, node: Node, hint: TypeName = "") -> Node:
         """`hint` is the type that a field takes if nothing else is known about it."""
@@ -98,6 +118,8 @@ class Typer:
             return Field(path=path, type=data_type if isinstance(data_type, str) else data_type["type"])
         if path not in self.undeclared and hint not in ("", NULL):
             self._check_spelling(path)
+            if hint in (ANY_NUMBER, "long"):
+                hint = self._beyond_double.get(path, "double" if hint == ANY_NUMBER else hint)
             self.undeclared[path] = hint
         return Field(path=path, type=self.undeclared.get(path, ""))
 
@@ -177,11 +199,13 @@ class Typer:
 
     def _arithmetic(self, node: Call) -> Node:
         typed = [self._of(arg) for arg in node.args]
-        known = next((hint_of(arg) for arg in typed if arg.type not in ("", NULL)), "double")
+        known = next((hint_of(arg) for arg in typed if arg.type not in ("", NULL)), ANY_NUMBER)
         typed = [self._of(arg, known) if arg.type == "" else arg for arg in typed]
         is_whole = node.name != "/"
+        # There a database takes what is written out as 1.5 for a DOUBLE. Otherwise it computes exactly.
+        is_double = not is_whole or any(arg.type in FLOATS for arg in typed) or node.name == "negative"
         for arg in typed:
-            is_decimal = decimal_digits(arg.type) is not None and not isinstance(arg, Literal)
+            is_decimal = decimal_digits(arg.type) is not None and not (isinstance(arg, Literal) and is_double)
             if is_decimal or not (is_number(arg.type) or arg.type in ("", NULL)):
                 cast = "CAST it AS DOUBLE" if is_decimal else "it takes numbers"
                 name = "-" if node.name == "negative" else node.name
@@ -201,6 +225,17 @@ class Typer:
         if isinstance(arg, Literal):
             return cast_literal(arg, target, is_try=node.name == "try_cast")
         return cast_to(arg, target)
+
+
+def _values(node: Node) -> list[Node]:
+    """What may be compared: the node, or one of those from which it chooses."""
+    match node:
+        case Call(name="coalesce", args=args):
+            return [value for arg in args for value in _values(arg)]
+        case Call(name="case", args=args):
+            return [value for arg in (*args[1::2], args[-1]) for value in _values(arg)]
+        case _:
+            return [node]
 
 
 def _fields_without_type(node: Node) -> Any:

@@ -107,6 +107,8 @@ def cast(values: Values, source: str, target: str) -> Values:
         return _without_zone(values).cast(pa.timestamp("us")).cast(kind)
     if decimal_digits(target) is not None:
         return _to_decimal(values, kind)
+    if target == "string" and pa.types.is_decimal(values.type):
+        return _plain_digits(values)
     return values.cast(kind)
 
 
@@ -127,6 +129,15 @@ def _to_decimal(values: Values, kind: Any) -> Values:
     limit = pa.scalar(10 ** (kind.precision - kind.scale), pa.decimal256(_MOST_DIGITS, 0)).cast(wide.type)
     fits = pc.and_(pc.less(wide, limit), pc.less(pc.negate(wide), limit))
     return _where(fits, wide).cast(kind)
+
+
+def _plain_digits(values: Values) -> Values:
+    """Arrow writes small decimals as 1E-8."""
+    if isinstance(values, pa.Scalar):
+        return _plain_digits(pa.array([values.as_py()], values.type))[0]
+    if values.type.scale <= 6:
+        return values.cast(pa.string())
+    return pa.array([None if value is None else f"{value:f}" for value in values.to_pylist()], pa.string())
 
 
 def _from_text(values: Values, target: str, kind: pa.DataType) -> Values:

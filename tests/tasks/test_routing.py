@@ -255,7 +255,9 @@ def test_a_resumed_slice_is_counted_from_where_it_begins(tmp_path: Path) -> None
 
 
 def select(
-    text: str, rows: list[dict[str, Any]], ddl: str = "i BIGINT, s STRING, m DECIMAL(4,2), d DOUBLE"
+    text: str,
+    rows: list[dict[str, Any]],
+    ddl: str = "i BIGINT, s STRING, m DECIMAL(4,2), d DOUBLE, f FLOAT, small DECIMAL(18,8)",
 ) -> list[bool]:
     schema = load_schema(ddl)
     return list(selects(parse_where(text, schema), pa.Table.from_pylist(rows, schema=to_arrow(schema))))
@@ -307,10 +309,23 @@ def select(
         ("i <=> NULL", {"i": None}, True),
         ("i IN (1, NULL)", {"i": 1}, True),
         ("i NOT IN (2, NULL)", {"i": 1}, False),
+        ("f = CAST(0.1 AS FLOAT)", {"f": 0.1}, True),
+        ("f = TRY_CAST('0.1' AS FLOAT)", {"f": 0.1}, True),
+        ("f = CAST(16777217 AS FLOAT)", {"f": 16777216.0}, True),
+        ("f = CAST(1e-1 AS FLOAT)", {"f": 0.1}, True),
+        ("f = 0.1", {"f": 0.1}, False),
+        ("CAST(s AS FLOAT) > 3.4e38", {"s": "3.4028235e38"}, True),
+        ("(-CAST(-128 AS TINYINT)) IS NULL OR i = 1", {"i": 2}, False),
+        ("-CAST(-128 AS TINYINT) = i", {"i": 128}, True),
+        ("CAST(small AS STRING) = '0.00000001'", {"small": "0.00000001"}, True),
+        ("CAST(small AS STRING) = '0.00000000'", {"small": "0"}, True),
+        ("CAST(small AS STRING) = '-12.50000000'", {"small": "-12.5"}, True),
+        ("CAST(small AS STRING) IS NULL", {"small": None}, True),
     ],
 )
 def test_a_condition_on_one_row(text: str, row: dict[str, Any], is_selected: bool) -> None:
-    given_row = row | ({"m": Decimal(row["m"])} if "m" in row else {})
+    decimals = {name: Decimal(row[name]) for name in ("m", "small") if row.get(name) is not None}
+    given_row = row | decimals
     assert select(text, [given_row]) == [is_selected]
 
 
