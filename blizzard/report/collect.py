@@ -60,7 +60,7 @@ def collect(
             f"Version {gathered.rust_versions[0]} holds a position of the Rust program, which names no pipeline. It is"
             f" not shown here; blizzard run --adopt takes it over."
         )
-    bad, (files, size_bytes, rows) = _Quarantined(quarantine), table.size()
+    bad, (files, size_bytes, rows) = _Quarantined(quarantine, table.table_id), table.size()
     names = [name for name in sorted(gathered.pipelines) if pipeline in (None, name)]
     return ReportFacts(
         table=show_uri(table.root),
@@ -123,16 +123,16 @@ def _add_cleaned_up(table: DeltaRsTable, gathered: Gathered, problems: list[str]
 
 
 class _Quarantined:
-    """The quarantine table, read once for all pipelines."""
+    """What the quarantine has of this table, which others may share; read once for all pipelines."""
 
-    def __init__(self, quarantine: DeltaRsQuarantine) -> None:
+    def __init__(self, quarantine: DeltaRsQuarantine, table_id: str) -> None:
         self.quarantine = quarantine
         self._groups: list[contents.Group] = []
         uri, records, counted, problem = show_uri(quarantine.root), None, False, None
         try:
-            records = quarantine.count()
+            records = quarantine.count(table_id=table_id)
             counted = records <= _MAX_COUNTED_BAD
-            self._groups = contents.count_groups(quarantine, Selection()) if counted else []
+            self._groups = contents.count_groups(quarantine, Selection(table_id=table_id)) if counted else []
         except (BlizzardError, OSError, ValueError) as e:
             problem = f"The quarantine table cannot be read: {e}"
         self.facts = QuarantineFacts(uri=uri, records=records, is_counted_by_reason=counted, problem=problem)

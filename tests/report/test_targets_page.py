@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from dataclasses import replace
@@ -16,7 +17,8 @@ from blizzard.report.page import render_page
 from blizzard.report.targets import collect_targets, with_errors
 from blizzard.run.assemble import Assembly
 from tests.flows.shell import Shell
-from tests.ingesting import write_ids
+from tests.flows.targets import Targets
+from tests.ingesting import line, write, write_ids
 from tests.report.test_page import HOSTILE, NOW_MS, STATUS, Tags, facts, hostile_facts
 from tests.run.test_targets import break_table, run
 
@@ -121,3 +123,19 @@ def test_it_is_made_from_the_logs_alone(shell: Shell) -> None:
     assert {name: one.state for name, one in found.targets.items()} == {"bad": "behind", "good": "front", "new": "new"}
     assert {name: one.sequence for name, one in found.targets.items()} == {"bad": 1, "good": 2, "new": None}
     assert "There is no table yet" in said(render_page(found))
+
+
+def test_of_a_quarantine_that_targets_share_each_shows_its_own_records(shell: Shell) -> None:
+    shared = {"path": str(shell.folder / "shared")}
+    targets = Targets(shell.folder, {"first": {"quarantine": shared, "where": "id < 9"}, "second": {"where": "id < 1"}})
+    targets.own["second"]["quarantine"] = shared
+    write(targets.src / "a.ndjson", line(0) + b"oops\n" + line(100) + line(101))
+    assert shell("run", *targets.words()).code == 0
+    said = shell("report", "--config", str(shell.folder / targets.config), "--json")
+    found = {name: one["facts"] for name, one in json.loads(said.text)["targets"].items()}
+    kinds = {
+        name: {group["error_kind"]: group["records"] for group in one["pipelines"][0]["quarantine"]}
+        for name, one in found.items()
+    }
+    assert kinds == {"first": {"unrouted": 2, "not_json": 1}, "second": {"not_json": 1}}
+    assert {name: one["quarantine"]["records"] for name, one in found.items()} == {"first": 3, "second": 1}
