@@ -55,14 +55,21 @@ class DuckFailed(Exception):
     """DuckDB failed, and not over a record."""
 
 
+# By the thread's id, and not in a `threading.local`: a process that is forked takes apart what the other threads have
+# there. To take a connection apart is to wait for threads of DuckDB, which that process does not have. It crashed, and
+# it was to become Spark's JVM.
+_of_threads: dict[int, Duck] = {}
+
+
 def this_duck() -> Duck:
     """The one of this thread. A connection takes longer than a block of records, and workers are used again."""
-    if not hasattr(_of_thread, "duck"):
-        _of_thread.duck = Duck()
-    return _of_thread.duck  # type: ignore[no-any-return]
-
-
-_of_thread = threading.local()
+    own = threading.get_ident()
+    duck = _of_threads.get(own)
+    if duck is None:
+        for ended in _of_threads.keys() - {thread.ident for thread in threading.enumerate()}:
+            _of_threads.pop(ended, None)
+        duck = _of_threads[own] = Duck()
+    return duck
 
 
 class Duck:
@@ -130,7 +137,7 @@ class Duck:
         try:
             return self._connection.sql(sql).to_arrow_table()
         except (errors.OperationalError, errors.InternalError, errors.FatalException, errors.PermissionException) as e:
-            vars(_of_thread).pop("duck", None)  # after a fatal error it is of no use
+            _of_threads.pop(threading.get_ident(), None)  # after a fatal error it is of no use
             raise DuckFailed(first_line(e)) from None
         except errors.InterruptException as e:
             raise DuckFailed(first_line(e)) from None

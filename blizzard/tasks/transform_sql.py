@@ -60,15 +60,14 @@ class _Output:
 class SqlStep:
     def __init__(self, sql: str, reads: DeltaSchema) -> None:
         """Raises `NotRowWise` if the statement cannot be used, `DuckMissing` if there is no DuckDB."""
-        self._duck = this_duck()
-        self.version = self._duck.version
+        self.version = this_duck().version
         try:
             sql.encode()
         except UnicodeEncodeError:
             raise NotRowWise("it holds half of a surrogate pair, which is no character") from None
-        self.tree = self._duck.parse(sql)
+        self.tree = this_duck().parse(sql)
         self._fields = {field["name"]: field for field in reads["fields"]}
-        select = read_select(self.tree, list(self._fields), self._duck.functions)
+        select = read_select(self.tree, list(self._fields), this_duck().functions)
         self._used = select.used
         self._named = [name for name in self._fields if name in select.used or _names(select, name)]
         self._sql = self._with_line(sql)
@@ -107,7 +106,7 @@ class SqlStep:
         if found is None:
             raise NotRowWise("it must begin with SELECT")
         changed = f'{sql[: found.end()]} "{LINE_COLUMN}", {sql[found.end() :]}'
-        tree = self._duck.parse(changed)
+        tree = this_duck().parse(changed)
         if not tree.get("error"):
             first = tree["statements"][0]["node"]["select_list"].pop(0)
             if tree == self.tree and first.get("column_names") == [LINE_COLUMN]:
@@ -122,10 +121,10 @@ class SqlStep:
         given = _given(empty, self._named, self._used)
         try:
             # First with every column as it is: then what DuckDB says of a mistake is about the user's records.
-            whole = self._duck.bind(self._sql, _given(empty, list(self._fields), self._fields.keys() - variants))
-            found = self._duck.bind(self._sql, given)
-            steps = self._duck.unexpected_steps(self._sql, given)
-            arrow = self._duck.run(self._sql, given).schema
+            whole = this_duck().bind(self._sql, _given(empty, list(self._fields), self._fields.keys() - variants))
+            found = this_duck().bind(self._sql, given)
+            steps = this_duck().unexpected_steps(self._sql, given)
+            arrow = this_duck().run(self._sql, given).schema
         except (CannotBind, ValueRefused, DuckFailed) as e:
             raise NotRowWise(f"DuckDB refuses it: {e}") from None
         if steps:

@@ -381,7 +381,7 @@ def test_without_duckdb_a_worker_says_what_to_install(tmp_path: Path, monkeypatc
 
 def forget_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    monkeypatch.setattr("blizzard.tasks.duck._of_thread", threading.local())
+    monkeypatch.setattr("blizzard.tasks.duck._of_threads", {})
     monkeypatch.setattr("blizzard.tasks.transform_code._loaded", threading.local())
     monkeypatch.setattr("blizzard.tasks.transform_code._made", {})
 

@@ -13,6 +13,7 @@ import pytest
 
 from blizzard.core.kinds import Kind
 from blizzard.errors import BadData
+from tests.drivers import run
 from tests.ingesting import ingest, rows, write, write_ids
 
 pytestmark = pytest.mark.spark
@@ -96,3 +97,16 @@ def test_a_function_that_breaks_its_word_stops_the_run_at_once(spark: Any, tmp_p
     with pytest.raises(BadData, match="forgets returned rows without the column _blizzard_line") as stopped:
         ingest(spark, tmp_path, transform=forgets)
     assert stopped.value.kind == Kind.TRANSFORM_FAILED
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("fast_drivers")
+def test_a_later_run_with_sql_starts_spark_as_the_first_one_does(tmp_path: Path) -> None:
+    """It begins to start it on a thread of its own, while DuckDB is loaded already."""
+    given = ["--source", str(tmp_path / "src"), "--table", str(tmp_path / "table"), "--schema", "id BIGINT"]
+    given += ["--set", "transform.sql=SELECT id * 10 AS id FROM records WHERE id <> 2"]
+    for number in range(2):
+        write_ids(tmp_path / f"src/{number}.ndjson", 3 * number, 3 * number + 3)
+        finished = run(tmp_path, *given)
+        assert finished.code == 0, finished.stderr
+    assert sorted(row["id"] for row in rows(tmp_path / "table")) == [0, 10, 30, 40, 50]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
+import sys
+import threading
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
@@ -16,7 +19,7 @@ from hypothesis import strategies as st
 from blizzard.schema.arrow import to_arrow
 from blizzard.schema.ddl import to_ddl
 from blizzard.schema.load import load_schema
-from blizzard.tasks.duck import this_duck
+from blizzard.tasks.duck import _of_threads, this_duck
 from blizzard.tasks.parsed import ParsedBlock
 from blizzard.tasks.transform import Transforming
 from blizzard.tasks.transform_code import make_transform
@@ -265,3 +268,31 @@ def transformed(transforming: Transforming, rows: list[dict[str, Any]], first: i
     ]
     assert np.all(np.diff(parsed.lines_of_rows) > 0)
     return sorted(found)
+
+
+_FORK = """
+import subprocess, sys, threading
+from blizzard.tasks.duck import _of_threads, this_duck
+this_duck().parse("SELECT 1")
+def fork():
+    print(subprocess.Popen([sys.executable, "-c", ""], preexec_fn=lambda: None).wait())
+thread = threading.Thread(target=fork)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.process
+def test_a_process_that_another_thread_forks_does_not_crash() -> None:
+    """So Spark's JVM is started: with Python code between fork and exec, and from a thread of its own."""
+    done = subprocess.run([sys.executable, "-c", _FORK], capture_output=True, text=True, timeout=300, check=False)
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+def test_threads_that_have_ended_leave_no_connection() -> None:
+    for _ in range(20):
+        thread = threading.Thread(target=this_duck)
+        thread.start()
+        thread.join()
+    this_duck()
+    assert len(_of_threads) <= threading.active_count() + 1  # the last one that has ended
