@@ -15,6 +15,7 @@ from blizzard.schema.layout import TableLayout
 from blizzard.schema.load import load_schema
 from blizzard.tasks.required import fill_required
 from blizzard.tasks.transform_code import make_transform
+from tests.tasks.contract import PARSERS
 from tests.tasks.test_shared_task import rows_of, run, spec_of, write_slices
 
 CASES: list[tuple[str, list[Any]]] = [
@@ -30,7 +31,7 @@ CASES: list[tuple[str, list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("parser", ["native", "pyarrow", "reference"])
+@pytest.mark.parametrize("parser", [*PARSERS, "reference"])
 @pytest.mark.parametrize(("sql_type", "values"), CASES, ids=[sql_type for sql_type, _ in CASES])
 def test_it_is_written_and_read_back(tmp_path: Path, sql_type: str, values: list[Any], parser: str) -> None:
     is_map = sql_type.startswith("MAP")
