@@ -90,7 +90,7 @@ class Transform:
             raise TransformStopped(Kind.TRANSFORM_DIFFERS, said)
 
 
-# A connection to DuckDB is for one thread.
+# Of each thread by itself: a function may keep something that is not for two of them at once.
 _loaded = threading.local()
 
 
